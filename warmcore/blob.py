@@ -1,0 +1,207 @@
+"""Bytes in motion: read-only blobs, payloads of them, the sink that stores write into and the source they read from."""
+
+import hashlib
+import os
+import tempfile
+import time
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+
+from warmcore.errors import DeadlineExceeded, Reject, StoreError, WarmcoreError
+
+CHUNK = 1 << 20
+SPILL_AT = 8 << 20
+
+ReadAt = Callable[[int, int], bytes]
+
+
+class Blob:
+    """A read-only view of bytes that lie in memory, in a file, or in part of one; never loaded whole unless asked."""
+
+    def __init__(self, size: int, read_at: ReadAt, sha256: str | None = None) -> None:
+        self.size = size
+        self._read_at = read_at
+        if sha256 is not None:
+            self.__dict__["sha256"] = sha256
+
+    @classmethod
+    def of(cls, source: bytes | Path) -> "Blob":
+        """View bytes, or a file as it is now: its digest is taken at once; one that changes later fails when read."""
+        if isinstance(source, bytes):
+            return cls(len(source), lambda start, size: source[start : start + size])
+        blob = cls(source.stat().st_size, _file_reader(source))
+        _ = blob.sha256
+        return blob
+
+    @cached_property
+    def sha256(self) -> str:
+        """Hex SHA-256 of the whole content."""
+        digest = hashlib.sha256()
+        for chunk in self.chunks():
+            digest.update(chunk)
+        return digest.hexdigest()
+
+    def chunks(self) -> Iterator[bytes]:
+        """Yield the content in pieces of at most 1 MiB; StoreError if it became shorter meanwhile."""
+        position = 0
+        while position < self.size:
+            chunk = self._read_at(position, min(CHUNK, self.size - position))
+            if not chunk:
+                raise StoreError(f"content ended at byte {position} of {self.size}: it changed while it was read")
+            position += len(chunk)
+            yield chunk
+
+    def read(self, cap: int) -> bytes:
+        """Return the whole content; Reject if it is over `cap` bytes."""
+        if self.size > cap:
+            raise Reject(f"{self.size} bytes, the cap is {cap}")
+        return b"".join(self.chunks())
+
+    def part(self, start: int, size: int, sha256: str | None = None) -> "Blob":
+        """View `size` bytes from `start`; they keep the underlying file open."""
+        return Blob(size, lambda offset, count: self._read_at(start + offset, count), sha256)
+
+    def __repr__(self) -> str:
+        return f"Blob({self.size} bytes)"
+
+
+@dataclass(frozen=True)
+class Origin:
+    """Where a payload came from: the sealed artifact it was read from, or published as."""
+
+    namespace: str
+    key: str
+    generation: str
+
+
+class Payload(Mapping[str, Blob]):
+    """The artifact as a cache sees it: file name -> Blob, in name order; `origin` is None until it was sealed once."""
+
+    def __init__(self, files: Mapping[str, Blob], origin: Origin | None = None) -> None:
+        self._files = {name: files[name] for name in sorted(files)}
+        self.origin = origin
+
+    def __getitem__(self, name: str) -> Blob:
+        return self._files[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._files)
+
+    def __len__(self) -> int:
+        return len(self._files)
+
+    @property
+    def size(self) -> int:
+        return sum(blob.size for blob in self.values())
+
+    @property
+    def digest(self) -> str:
+        """Hex SHA-256 over the lines `<sha256> <size> <name>` of all files: commits to each byte, hashes it once."""
+        lines = (f"{blob.sha256} {blob.size} {name}\n" for name, blob in self.items())
+        return hashlib.sha256("".join(lines).encode()).hexdigest()
+
+    def __repr__(self) -> str:
+        return f"Payload({len(self)} files, {self.size} bytes)"
+
+
+class SpillSink:
+    """What a store writes into: caps, times, and past 8 MiB spills to a private unlinked file. One per get."""
+
+    def __init__(self, cap: int, deadline: float, spill_folder: Path | None = None) -> None:
+        self._cap = cap
+        self._deadline = deadline
+        self._spill_folder = spill_folder
+        self._size = 0
+        self._memory = bytearray()
+        self._file: _PrivateFile | None = None
+        # Kept, because a store may wrap what it did not raise itself.
+        self.fault: WarmcoreError | None = None
+
+    def write(self, chunk: bytes) -> None:
+        """Take the next bytes; Reject over the cap, DeadlineExceeded once time is up (`time.monotonic`)."""
+        self._size += len(chunk)
+        if time.monotonic() > self._deadline:
+            self.fault = DeadlineExceeded("out of time while reading")
+        elif self._size > self._cap:
+            self.fault = Reject(f"over {self._cap} bytes, the cap for this kind")
+        if self.fault is not None:
+            raise self.fault
+        if self._file is None and self._size > SPILL_AT:
+            self._file = _PrivateFile(self._spill_folder)
+            self._file.append(bytes(self._memory))
+            self._memory = bytearray()
+        if self._file is None:
+            self._memory += chunk
+        else:
+            self._file.append(chunk)
+
+    def blob(self) -> Blob:
+        """Return all that was written."""
+        if self._file is not None:
+            return Blob(self._size, self._file.read_at)
+        return Blob.of(bytes(self._memory))
+
+
+class BlobSource:
+    """What a store reads from: several blobs one after another. `rewind` starts again, for a retry."""
+
+    def __init__(self, *blobs: Blob) -> None:
+        self._blobs = blobs
+        self.size = sum(blob.size for blob in blobs)
+        self.rewind()
+
+    @cached_property
+    def sha256(self) -> str:
+        digest = hashlib.sha256()
+        for blob in self._blobs:
+            for chunk in blob.chunks():
+                digest.update(chunk)
+        return digest.hexdigest()
+
+    def rewind(self) -> None:
+        self._chunks = (chunk for blob in self._blobs for chunk in blob.chunks())
+        self._rest = b""
+
+    def read(self, size: int) -> bytes:
+        """Return at most `size` bytes, and b"" only at the end."""
+        if not self._rest:
+            self._rest = next(self._chunks, b"")
+        chunk, self._rest = self._rest[:size], self._rest[size:]
+        return chunk
+
+
+class _PrivateFile:
+    """A file without a name; closed when the last blob that views it is gone."""
+
+    def __init__(self, folder: Path | None) -> None:
+        try:
+            self._file = tempfile.TemporaryFile(buffering=0)  # noqa: SIM115  # lives as long as its views
+        except OSError:
+            if folder is None:
+                raise StoreError("no folder to spill a large artifact to: set TMPDIR") from None
+            self._file = tempfile.TemporaryFile(buffering=0, dir=folder)  # noqa: SIM115  # likewise
+
+    def append(self, chunk: bytes) -> None:
+        view = memoryview(chunk)
+        while view:
+            view = view[self._file.write(view) :]
+
+    def read_at(self, start: int, size: int) -> bytes:
+        return os.pread(self._file.fileno(), size, start)
+
+    def __del__(self) -> None:
+        if file := getattr(self, "_file", None):
+            file.close()
+
+
+def _file_reader(path: Path) -> ReadAt:
+    def read_at(start: int, size: int) -> bytes:
+        descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+        try:
+            return os.pread(descriptor, size, start)
+        finally:
+            os.close(descriptor)
+
+    return read_at

@@ -1,0 +1,230 @@
+"""One config, from a TOML file, environment overrides or Python; every mistake names its place and its remedy."""
+
+import difflib
+import os
+import tomllib
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Literal
+
+from warmcore import names
+from warmcore.errors import ConfigError, IdentityError
+from warmcore.settings import Duration, convert, parameters, shown
+
+PREFIX = "WARMCORE_"
+FILE_NAME = "warmcore.toml"
+TRUE, FALSE = ("1", "true", "yes", "on"), ("", "0", "false", "no", "off")
+
+Mode = Literal["read", "lease", "read-write"]
+Source = Path | Mapping[str, Any] | None
+
+
+@dataclass(frozen=True)
+class Policy:
+    """`budget`: for all looking, verifying and deciding of one start. `keep`: until a published entry expires."""
+
+    namespace: str = "default"
+    budget: Duration = Duration(10)
+    keep: Duration = Duration(30 * 86400)
+    reports: Path | None = None
+
+
+@dataclass(frozen=True)
+class StoreKeys:
+    """The keys that every store's config has.
+
+    `shared` None is as its plugin says; `trusted` means that whoever can write the store may run code here.
+    """
+
+    plugin: str
+    mode: Mode = "read-write"
+    timeout: Duration = Duration(2)
+    shared: bool | None = None
+    trusted: bool = False
+
+
+@dataclass(frozen=True)
+class StoreConfig:
+    """One `[stores.<name>]` table: the keys that all have, and those of its plugin, still as TOML gave them."""
+
+    name: str
+    keys: StoreKeys
+    options: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Config:
+    """A checked config. `caches` and `extensions` map a plugin's name to its own keys, as TOML gave them, in its order.
+
+    `origins` says for each key that was set where it came from.
+    """
+
+    caches: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    chain: tuple[str, ...] = ()
+    extensions: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    stores: Mapping[str, StoreConfig] = field(default_factory=dict)
+    policy: Policy = field(default_factory=Policy)
+    strict: bool = False
+    disabled: bool = False
+    path: Path | None = None
+    origins: Mapping[str, str] = field(default_factory=dict)
+
+
+def load_config(source: Source = None, environ: Mapping[str, str] = os.environ) -> Config:
+    """Read a config: a path, a mapping, or None for WARMCORE_CONFIG, then ./warmcore.toml, then the defaults.
+
+    The default chain is one private disk store. Raises ConfigError, which says whether the config is `strict`.
+    """
+    if is_disabled(environ):
+        return Config(disabled=True)
+    table: dict[str, Any] = {}
+    try:
+        table, path = _read(source, environ)
+        origins = dict.fromkeys(_leaves(table), str(path) if path else "Python")
+        _override(table, environ, origins)
+        return _check(table, path, origins)
+    except ConfigError as error:
+        error.strict = table.get("strict") is True
+        raise
+
+
+def is_disabled(environ: Mapping[str, str] = os.environ) -> bool:
+    """Tell whether WARMCORE_DISABLE is set: no read, no write, no folder, no plugin loaded."""
+    value = environ.get(PREFIX + "DISABLE", "").strip().lower()
+    if value not in TRUE + FALSE:
+        raise ConfigError(f"WARMCORE_DISABLE: found {value!r:.40}, expected 1 or 0")
+    return value in TRUE
+
+
+def near(word: str, known: Iterable[str]) -> str:
+    """Return the remedy for a word that is not known: the near match, or all there are."""
+    known = sorted(known)
+    match = difflib.get_close_matches(word, known, n=1)
+    return f"did you mean {match[0]!r}?" if match else f"known: {', '.join(known) or 'none'}"
+
+
+def fill(cls: type, table: Mapping[str, Any], place: str) -> Any:
+    """Build a dataclass from a TOML table by its annotations; an unknown key is an error."""
+    known = parameters(cls)
+    for key in table:
+        if key not in known:
+            raise ConfigError(f"{place} {key}: unknown key; {near(key, known)}")
+    return cls(**{key: convert(value, known[key][0], f"{place} {key}") for key, value in table.items()})
+
+
+def _read(source: Source, environ: Mapping[str, str]) -> tuple[dict[str, Any], Path | None]:
+    if isinstance(source, Mapping):
+        return {key: dict(value) if isinstance(value, Mapping) else value for key, value in source.items()}, None
+    named = source or (
+        Path(environ[PREFIX + "CONFIG"]).expanduser() if environ.get(PREFIX + "CONFIG", "").strip() else None
+    )
+    path = named or Path(FILE_NAME)
+    try:
+        return tomllib.loads(path.read_text(encoding="utf-8")), path
+    except FileNotFoundError:
+        if named is None:
+            return {}, None
+        raise ConfigError(f"{path}: no such file: create it, or unset WARMCORE_CONFIG") from None
+    except OSError as error:
+        raise ConfigError(f"{path}: can't be read: {error.strerror}") from None
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError, RecursionError) as error:
+        raise ConfigError(f"{path}: not valid TOML: {error}") from None
+
+
+def _override(table: dict[str, Any], environ: Mapping[str, str], origins: dict[str, str]) -> None:
+    for variable, text in sorted(environ.items()):
+        if not variable.startswith(PREFIX) or variable in (PREFIX + "CONFIG", PREFIX + "DISABLE"):
+            continue
+        *parents, key = variable.removeprefix(PREFIX).lower().split("__")
+        target = table
+        for parent in parents:
+            target = target.setdefault(_spelt(parent, target), {})
+            if not isinstance(target, dict):
+                raise ConfigError(f"{variable}: {parent!r} is a value, not a table")
+        key = _spelt(key, target)
+        target[key] = _named(text.split(","), target.get(key)) if not parents and key in _LISTS else _toml_value(text)
+        origins[".".join((*parents, key))] = variable
+
+
+def _named(chosen: list[str], before: object) -> object:
+    """Return the chosen names, each with the keys that the file gives it."""
+    chosen = [name.strip() for name in chosen if name.strip()]
+    return {name: before.get(name, {}) for name in chosen} if isinstance(before, dict) else chosen
+
+
+def _spelt(name: str, table: Mapping[str, Any]) -> str:
+    """Return the table's own spelling of a lower-case name whose dashes became underscores."""
+    return next((key for key in table if key.lower().replace("-", "_") == name), name)
+
+
+def _toml_value(text: str) -> Any:
+    try:
+        return tomllib.loads(f"value = {text}")["value"]
+    except (tomllib.TOMLDecodeError, RecursionError):
+        return text
+
+
+def _check(table: Mapping[str, Any], path: Path | None, origins: Mapping[str, str]) -> Config:
+    for key in table:
+        if key not in _TOP:
+            raise ConfigError(f"{key}: unknown key; {near(key, _TOP)}")
+    stores = {name: _store(name, each) for name, each in _tables(table, "stores").items()}
+    wrapped = {store.options.get("inner") for store in stores.values()}
+    chain = convert(table.get("chain", [name for name in stores if name not in wrapped]), list[str], "chain")
+    if not stores and not chain:
+        stores, chain = {"local": StoreConfig("local", StoreKeys("disk"))}, ["local"]
+    for name in chain:
+        if name not in stores:
+            raise ConfigError(f"chain: no [stores.{name}]; {near(name, stores)}")
+    policy = fill(Policy, _table(table.get("policy", {}), "[policy]"), "[policy]")
+    try:
+        names.check_namespace(policy.namespace)
+    except IdentityError as error:
+        raise ConfigError(f"[policy] {error}") from None
+    strict = convert(table.get("strict", False), bool, "strict")
+    return Config(
+        _tables(table, "caches"),
+        tuple(chain),
+        _tables(table, "extensions"),
+        stores,
+        policy,
+        strict,
+        False,
+        path,
+        origins,
+    )
+
+
+def _tables(table: Mapping[str, Any], key: str) -> dict[str, dict[str, Any]]:
+    """Read `[key.<name>]` tables; a plain list of names stands for tables without keys (TOML can't have both)."""
+    value = table.get(key, {})
+    if isinstance(value, list) and key != "stores":
+        value = {name: {} for name in convert(value, list[str], key)}
+    return {name: _table(each, f"[{key}.{name}]") for name, each in _table(value, key).items()}
+
+
+def _table(value: object, place: str) -> dict[str, Any]:
+    if not isinstance(value, Mapping):
+        raise ConfigError(f"{place}: found {shown(value)}, expected a table")
+    return dict(value)
+
+
+def _store(name: str, table: dict[str, Any]) -> StoreConfig:
+    place = f"[stores.{name}]"
+    if "plugin" not in table:
+        raise ConfigError(f'{place}: no plugin named: add plugin = "disk" (see `warmcore list-plugins`)')
+    common = parameters(StoreKeys)
+    keys = fill(StoreKeys, {key: value for key, value in table.items() if key in common}, place)
+    return StoreConfig(name, keys, {key: value for key, value in table.items() if key not in common})
+
+
+def _leaves(table: Mapping[str, Any], prefix: str = "") -> list[str]:
+    found = []
+    for key, value in table.items():
+        found += _leaves(value, f"{prefix}{key}.") if isinstance(value, Mapping) and value else [prefix + key]
+    return found
+
+
+_LISTS = ("caches", "chain", "extensions")
+_TOP = ("caches", "chain", "extensions", "stores", "policy", "strict")

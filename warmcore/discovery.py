@@ -1,0 +1,109 @@
+"""What is installed: plugins as their entry points say, read without importing any, loaded one at a time when named."""
+
+import importlib.metadata
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+
+import warmcore
+from warmcore.errors import PluginError, StoreError
+from warmcore.threads import run_within
+
+GROUPS = {
+    "store": "warmcore.stores",
+    "cache": "warmcore.caches",
+    "extension": "warmcore.extensions",
+    "command": "warmcore.commands",
+}
+LOAD_SECONDS = 5.0
+
+
+@dataclass(frozen=True)
+class Found:
+    """One entry point; `role` is a key of GROUPS. `problem` says why it can't be used, as far as metadata tells."""
+
+    role: str
+    name: str
+    target: str
+    distribution: str
+    version: str
+    problem: str | None = None
+
+    def __str__(self) -> str:
+        return f"{self.role} {self.name!r} ({self.distribution} {self.version})"
+
+
+def find_plugins(role: str | None = None) -> list[Found]:
+    """Return all installed plugins, sorted by role and name; a distribution with broken metadata is passed over."""
+    found = sorted(
+        {item for item in _entry_points() if role in (None, item.role)},
+        key=lambda item: (item.role, item.name, item.distribution),
+    )
+    offers = Counter((item.role, item.name) for item in found)
+    return [replace(item, problem=_twice(item, found)) if offers[item.role, item.name] > 1 else item for item in found]
+
+
+def load(found: Found) -> type:
+    """Import a plugin and return its class, within 5 s; PluginError with the cause."""
+    if found.problem:
+        raise PluginError(f"{found}: {found.problem}")
+    entry = importlib.metadata.EntryPoint(found.name, found.target, GROUPS[found.role])
+    try:
+        loaded = run_within(LOAD_SECONDS, entry.load)
+    except StoreError as error:
+        raise PluginError(f"{found}: import failed: {error}") from None
+    except Exception as error:
+        raise PluginError(f"{found}: import failed: {type(error).__name__}: {one_line(error)}") from error
+    if not isinstance(loaded, type):
+        raise PluginError(f"{found}: {found.target} is a {type(loaded).__name__}, expected a class")
+    return loaded
+
+
+def one_line(error: BaseException) -> str:
+    """Return an error's text on one line, at most 300 characters."""
+    return " ".join(str(error).split())[:300]
+
+
+def _entry_points() -> Iterator[Found]:
+    roles = {group: role for role, group in GROUPS.items()}
+    seen: set[str] = set()
+    for distribution in importlib.metadata.distributions():
+        try:
+            ours = [entry for entry in distribution.entry_points if entry.group in roles]
+            name = distribution.metadata["Name"] if ours else ""
+            # The first on the path is the one that imports; an editable install may be listed twice.
+            if not ours or name in seen:
+                continue
+            seen.add(name)
+            problem = _other_core(distribution)
+            for entry in ours:
+                yield Found(roles[entry.group], entry.name, entry.value, name, distribution.version, problem)
+        except Exception:  # noqa: BLE001, S112  # someone else's broken metadata is not ours to report
+            continue
+
+
+def _other_core(distribution: importlib.metadata.Distribution) -> str | None:
+    from packaging.requirements import InvalidRequirement, Requirement
+
+    for text in distribution.requires or ():
+        if not text.startswith("warmcore"):
+            continue
+        try:
+            requirement = Requirement(text)
+        except InvalidRequirement:
+            return f"its requirement {text!r} can't be read"
+        applies = requirement.marker is None or requirement.marker.evaluate({"extra": ""})
+        if (
+            requirement.name == "warmcore"
+            and applies
+            and not requirement.specifier.contains(warmcore.__version__, prereleases=True)
+        ):
+            return f"made for warmcore {requirement.specifier}, this is {warmcore.__version__}: install its match"
+    return None
+
+
+def _twice(item: Found, found: list[Found]) -> str:
+    others = [
+        other.distribution for other in found if (other.role, other.name) == (item.role, item.name) and other != item
+    ]
+    return f"its name is also taken by {', '.join(others)}: uninstall one"

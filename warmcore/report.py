@@ -1,0 +1,155 @@
+"""What happened in a start: events as they come, one report at the end, as a table for people and JSON for scripts."""
+
+import json
+import logging
+import time
+import uuid
+from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Literal
+
+from warmcore.contracts import Usage
+from warmcore.identity import Difference
+
+log = logging.getLogger("warmcore")
+
+Outcome = Literal[
+    "hit", "miss", "reject", "error", "timeout", "not applicable", "done", "stored", "unchanged", "refused"
+]
+Step = Literal["look-up", "install", "warm-up", "collect", "publish", "back-fill"]
+
+LOOK_UP_OUTCOMES = ("hit", "miss", "reject", "error", "timeout", "not applicable")
+
+
+@dataclass(frozen=True)
+class Event:
+    """One thing that happened, in plain scalars and never with a factor's value. `at` is Unix seconds."""
+
+    at: float
+    name: Step
+    kind: str
+    key: str
+    store: str
+    outcome: Outcome
+    reason: str = ""
+    seconds: float = 0.0
+    bytes: int = 0
+
+
+@dataclass
+class KindReport:
+    """How one kind fared. `seconds` is warmcore's own time; `seconds_saved` is None where no cost was recorded."""
+
+    kind: str
+    key: str = ""
+    outcome: Outcome = "not applicable"
+    store: str = ""
+    reason: str = ""
+    generation: str | None = None
+    bytes: int = 0
+    seconds: float = 0.0
+    warm_up_seconds: float | None = None
+    seconds_saved: float | None = None
+    usage: Usage | None = None
+    identity: dict[str, object] = field(default_factory=dict)
+    nearest: str | None = None
+    differs: list[Difference] = field(default_factory=list)
+
+
+@dataclass
+class Report:
+    """One start of one engine process. `problems`: what could not be used, and why; `off`: why nothing was done."""
+
+    namespace: str
+    off: str | None = None
+    problems: list[str] = field(default_factory=list)
+    kinds: list[KindReport] = field(default_factory=list)
+    events: list[Event] = field(default_factory=list)
+    at: float = field(default_factory=time.time)
+    id: str = field(default_factory=lambda: uuid.uuid4().hex[:12])
+    path: Path | None = None
+
+    def look_ups(self) -> Counter[tuple[str, Outcome]]:
+        """Count look-ups by store and outcome; the sum is the number of look-ups."""
+        return Counter((event.store, event.outcome) for event in self.events if event.name == "look-up")
+
+    def to_json(self) -> str:
+        plain = asdict(self) | {"path": None}
+        return json.dumps(plain, indent=1, default=repr)
+
+    def table(self) -> str:
+        """Return the start as text: a line per event, then problems, and what differs from the nearest stored entry."""
+        if self.off:
+            return f"warmcore is off: {self.off}"
+        lines = render(
+            ("kind", "step", "store", "outcome", "seconds", "bytes", "saved", "used", "reason"),
+            list(map(self._row, self.events)),
+        )
+        return "\n".join(
+            [*lines, *(f"problem: {problem}" for problem in self.problems), *filter(None, map(_differs, self.kinds))]
+        )
+
+    def _row(self, event: Event) -> tuple[str, ...]:
+        kind = next((kind for kind in self.kinds if kind.kind == event.kind), KindReport(event.kind))
+        adopted = event.name == "look-up" and event.outcome == "hit" and event.store == kind.store
+        saved = ("unknown" if kind.seconds_saved is None else f"{kind.seconds_saved:.2f} s") if adopted else ""
+        used = _used(kind.usage) if adopted else ""
+        size = f"{event.bytes:,}" if event.bytes else ""
+        return (
+            event.kind,
+            event.name,
+            event.store,
+            event.outcome,
+            f"{event.seconds:.3f}",
+            size,
+            saved,
+            used,
+            event.reason,
+        )
+
+
+class Events:
+    """Collects a start's events and tells each listener, one by one, in its own try."""
+
+    def __init__(self, listeners: Sequence[Callable[[Event], None]] = ()) -> None:
+        self._listeners = listeners
+        self.seen: list[Event] = []
+
+    def emit(self, event: Event) -> None:
+        self.seen.append(event)
+        log.log(
+            logging.WARNING if event.outcome in ("reject", "error", "timeout") else logging.DEBUG, "%s", _line(event)
+        )
+        for listener in self._listeners:
+            try:
+                listener(event)
+            except Exception as error:  # noqa: BLE001  # a listener's bug is not the engine's
+                log.warning("listener failed: %s: %s", type(error).__name__, error)
+
+
+def render(heads: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:
+    """Lay out a text table; columns that are empty throughout are left out."""
+    kept = [index for index in range(len(heads)) if any(row[index] for row in rows)]
+    lines = [[row[index] for index in kept] for row in (heads, *rows)]
+    widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
+    return ["  ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)).rstrip() for line in lines]
+
+
+def _line(event: Event) -> str:
+    reason = f": {event.reason}" if event.reason else ""
+    return f"{event.kind} {event.name} {event.store or '-'}: {event.outcome}{reason} ({event.seconds:.3f} s)"
+
+
+def _used(usage: Usage | None) -> str:
+    if usage is None or usage.unknown is not None:
+        return "unknown"
+    return f"{len(usage.used)} of {len(usage.used) + len(usage.unused)}"
+
+
+def _differs(kind: KindReport) -> str:
+    if not kind.differs:
+        return ""
+    factors = "; ".join(f"{item.factor} is {item.left!r} here, {item.right!r} there" for item in kind.differs)
+    return f"{kind.kind}: nearest stored entry {kind.nearest} differs in {factors}"

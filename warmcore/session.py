@@ -1,0 +1,143 @@
+"""What an engine calls: open a session, start the engine process through it. It never raises for a fault of ours."""
+
+import logging
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from warmcore.assembly import Assembly, assemble
+from warmcore.chain import Chain
+from warmcore.config import Config, load_config
+from warmcore.contracts import Context
+from warmcore.discovery import one_line
+from warmcore.errors import ConfigError, PluginError, StoreError, WarmcoreError
+from warmcore.notes import write_whole
+from warmcore.report import Events, Report
+from warmcore.start import Start, distinct
+from warmcore.threads import run_within
+
+log = logging.getLogger("warmcore")
+
+MAX_REPORTS = 100
+CLOSE_SECONDS = 1.0
+
+
+class Session:
+    """The engine's side of warmcore.
+
+    `config` is a path, a mapping, a loaded Config, or None for WARMCORE_CONFIG or ./warmcore.toml. With a bad config
+    the session is off and says so in one ERROR line, unless the config says `strict = true`: then it raises ConfigError
+    or PluginError.
+    """
+
+    def __init__(self, config: Config | Path | str | Mapping[str, Any] | None = None) -> None:
+        self.off: str | None = None
+        self.config = Config()
+        self._made = Assembly()
+        try:
+            self.config = (
+                config
+                if isinstance(config, Config)
+                else load_config(Path(config) if isinstance(config, str) else config)
+            )
+            self.off = _nothing_to_do(self.config)
+            if self.off is None:
+                self._made = assemble(self.config)
+                self._notice()
+        except (ConfigError, PluginError) as error:
+            if error.strict or self.config.strict:
+                raise
+            self._switch_off(str(error))
+        except Exception as error:  # noqa: BLE001  # promise P1: whatever went wrong, the engine starts
+            self._switch_off(f"{type(error).__name__}: {one_line(error)}")
+
+    def start(self, context: Context) -> Report:
+        """Adopt, warm up and publish all kinds for one engine process; raises only what its own warm-up raises."""
+        policy = self.config.policy
+        report = Report(policy.namespace, self._off_for(context), list(self._made.problems))
+        chain = Chain(
+            self._made.stores, Events(self._made.listeners), policy.namespace, _writable_folder(policy.reports)
+        )
+        if report.off is not None:
+            _warm_up_alone(context)
+            return report
+        try:
+            return Start(chain, self._made.caches, policy, context, report).run()
+        finally:
+            _write(report, policy.reports)
+
+    def close(self) -> None:
+        """Let the stores go; a store that does not answer is left behind after 1 s."""
+        for store in self._made.stores:
+            try:
+                run_within(CLOSE_SECONDS, store.close)
+            except Exception as error:  # noqa: BLE001  # closing is a courtesy
+                log.debug("store %s did not close: %s", store.name, error)
+
+    def __enter__(self) -> "Session":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def _notice(self) -> None:
+        for problem in self._made.problems:
+            log.error("%s", problem)
+        if self.config.strict and self._made.problems:
+            raise PluginError("; ".join(self._made.problems))
+        if not any(store.shared and store.mode == "read-write" for store in self._made.stores):
+            log.info("no shared store may be written: what is warmed here stays on this host")
+
+    def _switch_off(self, reason: str) -> None:
+        self.off = reason
+        log.error("warmcore is off: %s", reason)
+
+    def _off_for(self, context: Context) -> str | None:
+        if self.off is None and context.group is not None and context.group.size > 1:
+            return f"{context.group.size} ranks must decide together, and this warmcore decides for one rank only"
+        return self.off
+
+
+def _nothing_to_do(config: Config) -> str | None:
+    if config.disabled:
+        return "WARMCORE_DISABLE is set"
+    return (
+        None
+        if config.caches
+        else 'no cache is switched on: add caches = ["..."] to the config (see `warmcore list-plugins`)'
+    )
+
+
+def _warm_up_alone(context: Context) -> None:
+    for warm_up in distinct(context.warm_ups.values()):
+        warm_up()
+
+
+def _write(report: Report, folder: Path | None) -> None:
+    try:
+        folder = folder or report_folder()
+        report.path = folder / f"{int(report.at * 1000):015d}-{report.id}.json"
+        write_whole(report.path, report.to_json().encode())
+        for old in sorted(folder.glob("[0-9]*-[0-9a-f]*.json"))[:-MAX_REPORTS]:
+            old.unlink(missing_ok=True)
+    except (WarmcoreError, OSError) as error:
+        report.path = None
+        log.warning("no report was written: %s", error)
+
+
+def report_folder() -> Path:
+    """Return the default folder of the JSON reports; StoreError where there is no home."""
+    cache = os.environ.get("XDG_CACHE_HOME", "").strip() or os.path.expanduser("~/.cache")
+    if cache.startswith("~"):
+        raise StoreError("no home folder: set HOME, XDG_CACHE_HOME or [policy] reports")
+    return Path(os.path.abspath(cache)) / "warmcore" / "reports"
+
+
+def _writable_folder(folder: Path | None) -> Path | None:
+    """Return where a large artifact may spill if TMPDIR can't take it: beside the reports."""
+    try:
+        found = folder or report_folder()
+        return found if found.is_dir() else None
+    except StoreError:
+        return None
