@@ -4,9 +4,8 @@ import hashlib
 import os
 import tempfile
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from functools import cached_property
 from pathlib import Path
 
 from warmcore.errors import DeadlineExceeded, Reject, StoreError, WarmcoreError
@@ -23,8 +22,7 @@ class Blob:
     def __init__(self, size: int, read_at: ReadAt, sha256: str | None = None) -> None:
         self.size = size
         self._read_at = read_at
-        if sha256 is not None:
-            self.__dict__["sha256"] = sha256
+        self._sha256 = sha256
 
     @classmethod
     def of(cls, source: bytes | Path) -> "Blob":
@@ -35,13 +33,13 @@ class Blob:
         _ = blob.sha256
         return blob
 
-    @cached_property
+    @property
     def sha256(self) -> str:
-        """Hex SHA-256 of the whole content."""
-        digest = hashlib.sha256()
-        for chunk in self.chunks():
-            digest.update(chunk)
-        return digest.hexdigest()
+        """Hex SHA-256 of the whole content, taken when first asked for."""
+        # No cached_property: Python 3.11 guards it by one lock for all blobs; one read that hangs would stop the rest.
+        if self._sha256 is None:
+            self._sha256 = _sha256(self.chunks())
+        return self._sha256
 
     def chunks(self) -> Iterator[bytes]:
         """Yield the content in pieces of at most 1 MiB; StoreError if it became shorter meanwhile."""
@@ -152,13 +150,10 @@ class BlobSource:
         self.size = sum(blob.size for blob in blobs)
         self.rewind()
 
-    @cached_property
+    @property
     def sha256(self) -> str:
-        digest = hashlib.sha256()
-        for blob in self._blobs:
-            for chunk in blob.chunks():
-                digest.update(chunk)
-        return digest.hexdigest()
+        """Hex SHA-256 of all bytes; it reads them once more each time."""
+        return _sha256(chunk for blob in self._blobs for chunk in blob.chunks())
 
     def rewind(self) -> None:
         self._chunks = (chunk for blob in self._blobs for chunk in blob.chunks())
@@ -194,6 +189,13 @@ class _PrivateFile:
     def __del__(self) -> None:
         if file := getattr(self, "_file", None):
             file.close()
+
+
+def _sha256(chunks: Iterable[bytes]) -> str:
+    digest = hashlib.sha256()
+    for chunk in chunks:
+        digest.update(chunk)
+    return digest.hexdigest()
 
 
 def _file_reader(path: Path) -> ReadAt:

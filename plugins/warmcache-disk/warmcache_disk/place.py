@@ -1,0 +1,149 @@
+"""The place of one key, `<area>/<first 2 hex>/<sha256 of the key>`: how its file is read, replaced and removed."""
+
+import os
+import re
+from collections.abc import Iterable, Iterator
+from contextlib import AbstractContextManager, contextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+from warmcache_disk import frame, lock
+from warmcache_disk.found import Found, NotAnObject, examine, open_file
+from warmcache_disk.root import Root
+from warmcache_disk.trouble import trouble
+from warmcache_disk.writer import Writer
+from warmcore import Entry, Expect, StoreError
+
+OBJECTS = "objects"
+LEASES = "leases"
+
+_SHARD = re.compile(r"[0-9a-f]{2}")
+_FILE = re.compile(r"[0-9a-f]{64}")
+_CREATE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+
+
+@dataclass(frozen=True)
+class Place:
+    """A place whose folder is open as `folder`: all goes through that descriptor, so no planted link leads away."""
+
+    root: Root
+    folder: int
+    path: Path
+
+    @contextmanager
+    def reading(self) -> Iterator[Found | None]:
+        """Open what stands here; None if nothing does, NotAnObject for a link, a pipe, or another user's file."""
+        descriptor = open_file(self.folder, self.path)
+        if descriptor is None:
+            yield None
+            return
+        try:
+            yield examine(self.root, descriptor, self.path)
+        finally:
+            os.close(descriptor)
+
+    def version(self) -> str | None:
+        """Return the version of the object that stands here; None if none does."""
+        try:
+            with self.reading() as found:
+                return found.version if found else None
+        except NotAnObject:
+            return None
+
+    def locked(self) -> AbstractContextManager[None]:
+        return lock.locked(self.folder, self.path.parent, self.root.file_mode)
+
+    @contextmanager
+    def draft(self, chunks: Iterable[bytes], *, lasting: bool = True) -> Iterator[str]:
+        """Write a temporary file beside the place, synced; yields its name for `publish`, and removes it otherwise.
+
+        Not `lasting`: never synced.
+        """
+        name = Writer.me().new_name()
+        try:
+            self._write(name, chunks, lasting and self.root.durable)
+            yield name
+        finally:
+            with suppress(OSError):
+                os.unlink(name, dir_fd=self.folder)
+
+    def publish(self, draft: str) -> None:
+        """Put a draft in the place of what stands here, never through it: hard links to the old keep their bytes."""
+        with trouble("replaced", self.path):
+            os.replace(draft, self.path.name, src_dir_fd=self.folder, dst_dir_fd=self.folder)
+
+    def remove(self) -> None:
+        with trouble("removed", self.path):
+            os.unlink(self.path.name, dir_fd=self.folder)
+
+    def sync(self) -> None:
+        self.root.sync_folder(self.folder, self.path.parent)
+
+    def _write(self, name: str, chunks: Iterable[bytes], lasting: bool) -> None:
+        with trouble("written", self.path):
+            descriptor = os.open(name, _CREATE, self.root.file_mode, dir_fd=self.folder)
+        try:
+            for chunk in chunks:
+                with trouble("written", self.path):
+                    _write_all(descriptor, chunk)
+            with trouble("synced", self.path):
+                if lasting:
+                    os.fsync(descriptor)
+        finally:
+            with trouble("written", self.path):
+                os.close(descriptor)
+
+
+@contextmanager
+def open_place(root: Root, area: str, key: str) -> Iterator[Place | None]:
+    """Open the place of a key; None if its folder was never made."""
+    name = frame.file_name(key)
+    with root.folder(area, name[:2]) as folder:
+        yield None if folder is None else Place(root, folder, root.path / area / name[:2] / name)
+
+
+@contextmanager
+def make_place(root: Root, area: str, key: str) -> Iterator[Place]:
+    """Open the place of a key, making the folders that it needs."""
+    name = frame.file_name(key)
+    with root.folder(area, name[:2], make=True) as folder:
+        if folder is None:
+            raise StoreError(f"{root.path} was removed meanwhile: try again")
+        yield Place(root, folder, root.path / area / name[:2] / name)
+
+
+def shards(root: Root, area: str) -> Iterator[tuple[int, Path]]:
+    """Yield descriptor and path of each folder of an area that can be opened; it closes when the next is asked for."""
+    with root.folder(area) as folder:
+        names = [] if folder is None else listed(folder, root.path / area)
+    for name in sorted(filter(_SHARD.fullmatch, names)):
+        with suppress(StoreError), root.folder(area, name) as shard:
+            if shard is not None:
+                yield shard, root.path / area / name
+
+
+def listed(folder: int, path: Path) -> list[str]:
+    with trouble("listed", path):
+        return os.listdir(folder)
+
+
+def matches(version: str | None, expect: Expect | str) -> bool:
+    """Whether what stands is as expected."""
+    if expect is Expect.ANY:
+        return True
+    return version is None if expect is Expect.ABSENT else version == expect
+
+
+def entries(root: Root, prefix: str) -> Iterator[Entry]:
+    """Yield an entry for each file of the store that names its key; what can't be read is passed over."""
+    for folder, path in shards(root, OBJECTS):
+        for name in filter(_FILE.fullmatch, listed(folder, path)):
+            with suppress(StoreError), Place(root, folder, path / name).reading() as found:
+                if found is not None and found.key is not None and found.key.startswith(prefix):
+                    yield Entry(found.key, found.version, found.size)
+
+
+def _write_all(descriptor: int, chunk: bytes) -> None:
+    view = memoryview(chunk)
+    while view:
+        view = view[os.write(descriptor, view) :]
