@@ -83,7 +83,7 @@ def seal(
         created=created,
         expires=created + int(keep),
         generation=generation,
-        cost_seconds=cost,
+        cost_seconds=None if cost is None else float(cost),
         body_sha256=payload.digest,
         files=[File(name, blob.size, blob.sha256) for name, blob in payload.items()],
     )
@@ -185,6 +185,7 @@ def _check_asked(header: Header, request: Request, key: str, namespace: str) -> 
     if header.key != key:
         raise Reject(f"sealed under key {header.key!r:.200}, asked for {key}")
     try:
+        names.check(names.GENERATION, "generation", header.generation)
         identity = Identity(header.identity)
     except IdentityError as error:
         raise Reject(f"sealed identity is not valid: {error}") from None

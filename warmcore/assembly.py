@@ -7,12 +7,12 @@ from inspect import Parameter
 from typing import Any, TypeVar
 
 from warmcore.config import Config, near
-from warmcore.discovery import LOAD_SECONDS, Found, find_plugins, load, one_line
-from warmcore.errors import ConfigError, PluginError, WarmcoreError
+from warmcore.discovery import LOAD_SECONDS, Found, find_plugins, load
+from warmcore.errors import ConfigError, PluginError, reason_of
 from warmcore.hookspecs import CacheSpec, ExtensionSpec, StoreSpec
 from warmcore.plugins import Cache, Store, check_plugin
 from warmcore.report import Event
-from warmcore.settings import bare, convert, parameters
+from warmcore.settings import bare, convert, masked, parameters, shown
 from warmcore.threads import run_within
 
 T = TypeVar("T")
@@ -51,7 +51,8 @@ def plugin_class(installed: Sequence[Found], role: str, name: str, place: str) -
     """Load a plugin's class and check its hooks; ConfigError if none is installed, PluginError if it can't be used."""
     offered = {found.name: found for found in installed if found.role == role}
     if name not in offered:
-        raise ConfigError(f"{place}: no {role} plugin {name!r} is installed: pip install it, or {near(name, offered)}")
+        found = masked(repr(name))
+        raise ConfigError(f"{place}: no {role} plugin {found} is installed: pip install it ({near(name, offered)})")
     plugin = load(offered[name])
     check_plugin(plugin, SPECS[role])
     return plugin
@@ -74,9 +75,11 @@ class _Builder:
         def give(value: object, annotation: object, where: str) -> object:
             if bare(annotation) is not Store:
                 return convert(value, annotation, where)
+            if not isinstance(value, str):
+                raise ConfigError(f"{where}: found {shown(value)}, expected the name of another store")
             if value not in self.config.stores:
-                raise ConfigError(f"{where}: no [stores.{value}]; {near(str(value), self.config.stores)}")
-            inner.append(self.store(str(value), (*above, name)))
+                raise ConfigError(f"{where}: no [stores.{masked(value)}]; {near(value, self.config.stores)}")
+            inner.append(self.store(value, (*above, name)))
             return inner[-1]
 
         plugin = self._construct("store", store.keys.plugin, store.options, place, give)
@@ -94,7 +97,10 @@ class _Builder:
 
     def _construct(self, role: str, name: str, options: Mapping[str, Any], place: str, give: Give) -> Any:
         plugin = plugin_class(self.installed, role, name, place)
-        known = parameters(plugin)
+        try:
+            known = parameters(plugin)
+        except Exception as error:
+            raise PluginError(f"{place} can't be set up: {reason_of(error)}") from error
         for key in options:
             if key not in known:
                 raise ConfigError(f"{place} {key}: unknown key; {near(key, known)}")
@@ -106,14 +112,14 @@ class _Builder:
             return run_within(LOAD_SECONDS, lambda: plugin(**arguments))
         except ConfigError as error:
             raise ConfigError(f"{place} {error}") from None
-        except WarmcoreError as error:
-            raise PluginError(f"{place} can't be set up: {error}") from error
         except Exception as error:
-            raise PluginError(f"{place} can't be set up: {type(error).__name__}: {one_line(error)}") from error
+            raise PluginError(f"{place} can't be set up: {reason_of(error)}") from error
 
 
 def _try(problems: list[str], made: list[T], what: str, make: Callable[[], T]) -> None:
     try:
         made.append(make())
-    except PluginError as error:
-        problems.append(f"{what}: {error}")
+    except ConfigError:
+        raise
+    except Exception as error:  # noqa: BLE001  # whatever a broken plugin does, it is one problem
+        problems.append(f"{what}: {reason_of(error)}")

@@ -19,19 +19,19 @@ ReadAt = Callable[[int, int], bytes]
 class Blob:
     """A read-only view of bytes that lie in memory, in a file, or in part of one; never loaded whole unless asked."""
 
-    def __init__(self, size: int, read_at: ReadAt, sha256: str | None = None) -> None:
+    def __init__(self, size: int, read_at: ReadAt, *, promised: str | None = None) -> None:
         self.size = size
         self._read_at = read_at
-        self._sha256 = sha256
+        self._promised = promised
+        self._sha256 = promised
 
     @classmethod
     def of(cls, source: bytes | Path) -> "Blob":
-        """View bytes, or a file as it is now: its digest is taken at once; one that changes later fails when read."""
+        """View bytes, or a file as it is now: its digest is taken at once, and a file that changes later fails."""
         if isinstance(source, bytes):
             return cls(len(source), lambda start, size: source[start : start + size])
-        blob = cls(source.stat().st_size, _file_reader(source))
-        _ = blob.sha256
-        return blob
+        size, read_at = source.stat().st_size, _file_reader(source)
+        return cls(size, read_at, promised=cls(size, read_at).sha256)
 
     @property
     def sha256(self) -> str:
@@ -42,13 +42,17 @@ class Blob:
         return self._sha256
 
     def chunks(self) -> Iterator[bytes]:
-        """Yield the content in pieces of at most 1 MiB; StoreError if it became shorter meanwhile."""
-        position = 0
+        """Yield the content in pieces of at most 1 MiB; StoreError before the last one if it changed meanwhile."""
+        position, digest = 0, hashlib.sha256()
         while position < self.size:
             chunk = self._read_at(position, min(CHUNK, self.size - position))
+            position += len(chunk)
             if not chunk:
                 raise StoreError(f"content ended at byte {position} of {self.size}: it changed while it was read")
-            position += len(chunk)
+            if self._promised is not None:
+                digest.update(chunk)
+                if position == self.size and digest.hexdigest() != self._promised:
+                    raise StoreError(f"{self.size} bytes changed since their digest was taken: try again")
             yield chunk
 
     def read(self, cap: int) -> bytes:
@@ -57,9 +61,9 @@ class Blob:
             raise Reject(f"{self.size} bytes, the cap is {cap}")
         return b"".join(self.chunks())
 
-    def part(self, start: int, size: int, sha256: str | None = None) -> "Blob":
+    def part(self, start: int, size: int) -> "Blob":
         """View `size` bytes from `start`; they keep the underlying file open."""
-        return Blob(size, lambda offset, count: self._read_at(start + offset, count), sha256)
+        return Blob(size, lambda offset, count: self._read_at(start + offset, count))
 
     def __repr__(self) -> str:
         return f"Blob({self.size} bytes)"
@@ -72,6 +76,9 @@ class Origin:
     namespace: str
     key: str
     generation: str
+
+    def of(self, namespace: str, key: str) -> bool:
+        return (self.namespace, self.key) == (namespace, key)
 
 
 class Payload(Mapping[str, Blob]):
@@ -119,13 +126,20 @@ class SpillSink:
 
     def write(self, chunk: bytes) -> None:
         """Take the next bytes; Reject over the cap, DeadlineExceeded once time is up (`time.monotonic`)."""
-        self._size += len(chunk)
-        if time.monotonic() > self._deadline:
-            self.fault = DeadlineExceeded("out of time while reading")
-        elif self._size > self._cap:
-            self.fault = Reject(f"over {self._cap} bytes, the cap for this kind")
+        if self.fault is None:
+            try:
+                self._take(chunk)
+            except WarmcoreError as error:
+                self.fault = error
         if self.fault is not None:
             raise self.fault
+
+    def _take(self, chunk: bytes) -> None:
+        self._size += len(chunk)
+        if time.monotonic() > self._deadline:
+            raise DeadlineExceeded("out of time while reading")
+        if self._size > self._cap:
+            raise Reject(f"over {self._cap} bytes, the cap for this kind")
         if self._file is None and self._size > SPILL_AT:
             self._file = _PrivateFile(self._spill_folder)
             self._file.append(bytes(self._memory))
@@ -171,17 +185,23 @@ class _PrivateFile:
     """A file without a name; closed when the last blob that views it is gone."""
 
     def __init__(self, folder: Path | None) -> None:
-        try:
-            self._file = tempfile.TemporaryFile(buffering=0)  # noqa: SIM115  # lives as long as its views
-        except OSError:
-            if folder is None:
-                raise StoreError("no folder to spill a large artifact to: set TMPDIR") from None
-            self._file = tempfile.TemporaryFile(buffering=0, dir=folder)  # noqa: SIM115  # likewise
+        for place in (None, folder):
+            try:
+                self._file = tempfile.TemporaryFile(buffering=0, dir=place)  # noqa: SIM115  # its views keep it open
+                return
+            except OSError:
+                continue
+        raise StoreError("no folder to spill a large artifact to: set TMPDIR to one that can be written")
 
     def append(self, chunk: bytes) -> None:
         view = memoryview(chunk)
-        while view:
-            view = view[self._file.write(view) :]
+        try:
+            while view:
+                view = view[self._file.write(view) :]
+        except OSError as error:
+            raise StoreError(
+                f"a large artifact can't be spilled: {error.strerror}: set TMPDIR to a roomier one"
+            ) from None
 
     def read_at(self, start: int, size: int) -> bytes:
         return os.pread(self._file.fileno(), size, start)

@@ -10,7 +10,7 @@ from warmcore import artifact
 from warmcore.artifact import Header
 from warmcore.blob import Blob, Payload, SpillSink
 from warmcore.contracts import Expect
-from warmcore.errors import DeadlineExceeded, FutureVersion, Reject, WarmcoreError
+from warmcore.errors import DeadlineExceeded, FutureVersion, Reject, StoreError, reason_of
 from warmcore.identity import Request
 from warmcore.plugins import Cache, Store
 from warmcore.report import Event, Events, Outcome, Step
@@ -43,13 +43,14 @@ class Standing:
 
 @dataclass
 class Chain:
-    """The stores in the config's order. `seen` keeps this start's answers by store and key."""
+    """The stores in the config's order. `seen` keeps this start's answers by store and key, `silent` who gave none."""
 
     stores: list[Store]
     events: Events
     namespace: str = "default"
     spill_folder: Path | None = None
     seen: dict[tuple[str, str], Standing] = field(default_factory=dict)
+    silent: set[str] = field(default_factory=set)
 
     def look_up(self, wanted: Wanted, deadline: float) -> tuple[Store, Standing] | None:
         """Return the nearest fit artifact and its store; one event per store asked; `deadline` is monotonic."""
@@ -70,17 +71,30 @@ class Chain:
             if version is None:
                 return Standing("miss", expect=Expect.ABSENT)
         except DeadlineExceeded as error:
-            return Standing("timeout", str(error))
+            return Standing("timeout", reason_of(error))
         except Reject as error:
             # Without a version it is larger than any artifact of this kind: nobody's good entry.
-            return Standing("reject", error.reason, expect=error.version or Expect.ANY)
-        except WarmcoreError as error:
-            return Standing("error", str(error))
+            expect = Expect.ANY if error.version is None else error.version
+            return Standing("reject", reason_of(error), expect=expect if error.replaceable else None)
+        except Exception as error:  # noqa: BLE001  # whatever a store does, the next one is asked
+            return Standing("error", reason_of(error))
         return self._judge(wanted, sink.blob(), version)
 
     def call(self, store: Store, deadline: float, call: Callable[[], T]) -> T:
-        """Run one store call in a daemon thread, within the store's timeout and the deadline."""
-        return run_within(min(store.timeout, deadline - time.monotonic()), call)
+        """Run one store call in a daemon thread, within the store's timeout and the deadline, under its breaker."""
+        left = deadline - time.monotonic()
+        if left <= 0:
+            raise DeadlineExceeded("no time was left to ask")
+        store.breaker.check()
+        try:
+            answer = run_within(min(store.timeout, left), call)
+        except StoreError as error:
+            store.breaker.failed(error)
+            if isinstance(error, DeadlineExceeded):
+                self.silent.add(store.name)
+            raise
+        store.breaker.worked()
+        return answer
 
     def stored_key(self, key: str) -> str:
         """Return the key as stores know it: behind the namespace."""
@@ -110,20 +124,24 @@ class Chain:
 
     def _get(self, store: Store, key: str, sink: SpillSink, deadline: float, fresh: bool) -> str | None:
         try:
-            return self.call(store, deadline, lambda: store.get(self.stored_key(key), sink, fresh=fresh))
+            version = self.call(store, deadline, lambda: store.get(self.stored_key(key), sink, fresh=fresh))
         except Exception as error:  # noqa: BLE001  # the sink's own fault, or whatever it was
             raise sink.fault or error from None
+        if sink.fault is not None:
+            raise sink.fault  # the store made nothing of it
+        return version
 
     def _judge(self, wanted: Wanted, sealed: Blob, version: str) -> Standing:
         try:
             header, payload = artifact.unseal(sealed, wanted.request, wanted.key, namespace=self.namespace)
             payload = wanted.cache.validate(wanted.request, payload)
         except FutureVersion as error:
-            return Standing("miss", error.reason, bytes=sealed.size)
+            return Standing("miss", reason_of(error), bytes=sealed.size)
         except Reject as error:
-            return Standing("reject", error.reason, expect=version if error.replaceable else None, bytes=sealed.size)
-        except (WarmcoreError, OSError) as error:
-            return Standing("error", str(error), bytes=sealed.size)
+            expect = version if error.replaceable else None
+            return Standing("reject", reason_of(error), expect=expect, bytes=sealed.size)
+        except Exception as error:  # noqa: BLE001  # a cache that breaks over a payload ends no look-up
+            return Standing("error", reason_of(error), bytes=sealed.size)
         return Standing("hit", "", version, sealed.size, header, payload, sealed)
 
 

@@ -2,6 +2,7 @@
 
 import difflib
 import os
+import re
 import tomllib
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
@@ -10,7 +11,7 @@ from typing import Any, Literal
 
 from warmcore import names
 from warmcore.errors import ConfigError, IdentityError
-from warmcore.settings import Duration, convert, parameters, shown
+from warmcore.settings import Duration, convert, masked, parameters, shown
 
 PREFIX = "WARMCORE_"
 FILE_NAME = "warmcore.toml"
@@ -50,7 +51,7 @@ class StoreConfig:
 
     name: str
     keys: StoreKeys
-    options: Mapping[str, Any] = field(default_factory=dict)
+    options: Mapping[str, Any] = field(default_factory=dict, repr=False)
 
 
 @dataclass(frozen=True)
@@ -60,9 +61,9 @@ class Config:
     `origins` says for each key that was set where it came from.
     """
 
-    caches: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    caches: Mapping[str, Mapping[str, Any]] = field(default_factory=dict, repr=False)
     chain: tuple[str, ...] = ()
-    extensions: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    extensions: Mapping[str, Mapping[str, Any]] = field(default_factory=dict, repr=False)
     stores: Mapping[str, StoreConfig] = field(default_factory=dict)
     policy: Policy = field(default_factory=Policy)
     strict: bool = False
@@ -76,14 +77,15 @@ def load_config(source: Source = None, environ: Mapping[str, str] = os.environ) 
 
     The default chain is one private disk store. Raises ConfigError, which says whether the config is `strict`.
     """
-    if is_disabled(environ):
+    if _switch(environ) in TRUE:
         return Config(disabled=True)
     table: dict[str, Any] = {}
     try:
-        table, path = _read(source, environ)
-        origins = dict.fromkeys(_leaves(table), str(path) if path else "Python")
-        _override(table, environ, origins)
-        return _check(table, path, origins)
+        path = _read(source, environ, table)
+        is_disabled(environ)
+        return _with_overrides(table, environ, path)
+    except RecursionError:
+        raise ConfigError("nested too deep to be a config: expected tables in tables at most") from None
     except ConfigError as error:
         error.strict = table.get("strict") is True
         raise
@@ -91,10 +93,14 @@ def load_config(source: Source = None, environ: Mapping[str, str] = os.environ) 
 
 def is_disabled(environ: Mapping[str, str] = os.environ) -> bool:
     """Tell whether WARMCORE_DISABLE is set: no read, no write, no folder, no plugin loaded."""
-    value = environ.get(PREFIX + "DISABLE", "").strip().lower()
-    if value not in TRUE + FALSE:
-        raise ConfigError(f"WARMCORE_DISABLE: found {value!r:.40}, expected 1 or 0")
-    return value in TRUE
+    if _switch(environ) not in TRUE + FALSE:
+        found = masked(repr(environ[PREFIX + "DISABLE"]))
+        raise ConfigError(f"WARMCORE_DISABLE: found {found:.60}, expected 1 or 0")
+    return _switch(environ) in TRUE
+
+
+def _switch(environ: Mapping[str, str]) -> str:
+    return environ.get(PREFIX + "DISABLE", "").strip().lower()
 
 
 def near(word: str, known: Iterable[str]) -> str:
@@ -113,41 +119,73 @@ def fill(cls: type, table: Mapping[str, Any], place: str) -> Any:
     return cls(**{key: convert(value, known[key][0], f"{place} {key}") for key, value in table.items()})
 
 
-def _read(source: Source, environ: Mapping[str, str]) -> tuple[dict[str, Any], Path | None]:
+def _read(source: Source, environ: Mapping[str, str], table: dict[str, Any]) -> Path | None:
+    """Read the source into `table`; returns the file it came from."""
     if isinstance(source, Mapping):
-        return {key: dict(value) if isinstance(value, Mapping) else value for key, value in source.items()}, None
-    named = source or (
-        Path(environ[PREFIX + "CONFIG"]).expanduser() if environ.get(PREFIX + "CONFIG", "").strip() else None
-    )
-    path = named or Path(FILE_NAME)
+        table.update(_copy(source))
+        return None
+    named = source or os.path.expanduser(environ.get(PREFIX + "CONFIG", "").strip())
+    path = Path(named or FILE_NAME)
     try:
-        return tomllib.loads(path.read_text(encoding="utf-8")), path
+        table.update(tomllib.loads(path.read_text(encoding="utf-8")))
+        return path
     except FileNotFoundError:
-        if named is None:
-            return {}, None
+        if not named:
+            return None
         raise ConfigError(f"{path}: no such file: create it, or unset WARMCORE_CONFIG") from None
     except OSError as error:
         raise ConfigError(f"{path}: can't be read: {error.strerror}") from None
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError, RecursionError) as error:
-        raise ConfigError(f"{path}: not valid TOML: {error}") from None
+    except (ValueError, RecursionError) as error:
+        raise ConfigError(f"{path}: not valid TOML: {error}".replace("\0", "?")) from None
 
 
-def _override(table: dict[str, Any], environ: Mapping[str, str], origins: dict[str, str]) -> None:
-    for variable, text in sorted(environ.items()):
-        if not variable.startswith(PREFIX) or variable in (PREFIX + "CONFIG", PREFIX + "DISABLE"):
-            continue
-        *parents, key = variable.removeprefix(PREFIX).lower().split("__")
-        target = table
-        for parent in parents:
-            target = target.setdefault(_spelt(parent, target), {})
-            if not isinstance(target, dict):
-                raise ConfigError(f"{variable}: {parent!r} is a value, not a table")
-        key = _spelt(key, target)
-        target[key] = _named(text.split(","), target.get(key)) if not parents and key in _LISTS else _toml_value(text)
-        origins[".".join((*parents, key))] = variable
+def _copy(value: Any) -> Any:
+    return {key: _copy(item) for key, item in value.items()} if isinstance(value, Mapping) else value
 
 
-def _named(chosen: list[str], before: object) -> object:
+def _with_overrides(table: dict[str, Any], environ: Mapping[str, str], path: Path | None) -> Config:
+    """Check the table under all overrides; a mistake that one of them alone makes is named after it."""
+    plain, origins = _copy(table), dict.fromkeys(_leaves(table), str(path) if path else "Python")
+    overrides = [name for name in sorted(environ) if name.startswith(PREFIX) and not _OTHERS.fullmatch(name)]
+    try:
+        for variable in overrides:
+            _override(table, variable, environ[variable], origins)
+        return _check(table, path, origins)
+    except ConfigError as error:
+        for variable in overrides:
+            if _is_mistaken(_copy(plain), None) < _is_mistaken(_copy(plain), (variable, environ[variable])):
+                raise ConfigError(f"{variable}: {error}") from None
+        raise
+
+
+def _is_mistaken(table: dict[str, Any], override: tuple[str, str] | None) -> bool:
+    try:
+        if override is not None:
+            _override(table, *override, {})
+        _check(table, None, {})
+    except ConfigError:
+        return True
+    return False
+
+
+def _override(table: dict[str, Any], variable: str, text: str, origins: dict[str, str]) -> None:
+    *parents, key = variable.removeprefix(PREFIX).lower().split("__")
+    target, place = table, []
+    for parent in parents:
+        place.append(_spelt(parent, target))
+        below = target.setdefault(place[-1], {})
+        if isinstance(below, list) and parent in _LISTS:
+            below = target[place[-1]] = _named(below, {})
+        if not isinstance(below, dict):
+            raise ConfigError(f"{'.'.join(place)} is a value, not a table")
+        target = below
+    key = _spelt(key, target)
+    names_only = not parents and key in _LISTS
+    target[key] = _named(text.split(","), target.get(key)) if names_only else _toml_value(text)
+    origins[".".join((*place, key))] = variable
+
+
+def _named(chosen: list[str], before: object) -> Any:
     """Return the chosen names, each with the keys that the file gives it."""
     chosen = [name.strip() for name in chosen if name.strip()]
     return {name: before.get(name, {}) for name in chosen} if isinstance(before, dict) else chosen
@@ -160,9 +198,10 @@ def _spelt(name: str, table: Mapping[str, Any]) -> str:
 
 def _toml_value(text: str) -> Any:
     try:
-        return tomllib.loads(f"value = {text}")["value"]
-    except (tomllib.TOMLDecodeError, RecursionError):
+        found = tomllib.loads(f"value = {text}")
+    except (ValueError, RecursionError):
         return text
+    return found["value"] if len(found) == 1 else text
 
 
 def _check(table: Mapping[str, Any], path: Path | None, origins: Mapping[str, str]) -> Config:
@@ -170,18 +209,21 @@ def _check(table: Mapping[str, Any], path: Path | None, origins: Mapping[str, st
         if key not in _TOP:
             raise ConfigError(f"{key}: unknown key; {near(key, _TOP)}")
     stores = {name: _store(name, each) for name, each in _tables(table, "stores").items()}
-    wrapped = {store.options.get("inner") for store in stores.values()}
+    wrapped = {inner for store in stores.values() if isinstance(inner := store.options.get("inner"), str)}
     chain = convert(table.get("chain", [name for name in stores if name not in wrapped]), list[str], "chain")
     if not stores and not chain:
         stores, chain = {"local": StoreConfig("local", StoreKeys("disk"))}, ["local"]
     for name in chain:
         if name not in stores:
-            raise ConfigError(f"chain: no [stores.{name}]; {near(name, stores)}")
+            raise ConfigError(f"chain: no [stores.{masked(name)}]; {near(name, stores)}")
+        if chain.count(name) > 1:
+            raise ConfigError(f"chain: {name!r} stands in it twice: a store is asked once")
     policy = fill(Policy, _table(table.get("policy", {}), "[policy]"), "[policy]")
     try:
         names.check_namespace(policy.namespace)
-    except IdentityError as error:
-        raise ConfigError(f"[policy] {error}") from None
+    except IdentityError:
+        expected = "1 to 64 of a-z 0-9 . _ -, not . or .."
+        raise ConfigError(f"[policy] namespace: found {shown(policy.namespace)}, expected {expected}") from None
     strict = convert(table.get("strict", False), bool, "strict")
     return Config(
         _tables(table, "caches"),
@@ -226,5 +268,9 @@ def _leaves(table: Mapping[str, Any], prefix: str = "") -> list[str]:
     return found
 
 
+# Not ours: the variables above, and those that Kubernetes sets for a service called warmcore.
+_OTHERS = re.compile(
+    r"WARMCORE_(CONFIG|DISABLE|(.*_)?SERVICE_(HOST|PORT(_.*)?)|(.*_)?PORT(_\d+_(TCP|UDP|SCTP)(_.*)?)?)"
+)
 _LISTS = ("caches", "chain", "extensions")
 _TOP = ("caches", "chain", "extensions", "stores", "policy", "strict")

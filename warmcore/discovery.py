@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 import warmcore
-from warmcore.errors import PluginError, StoreError
+from warmcore.errors import PluginError, reason_of
 from warmcore.threads import run_within
 
 GROUPS = {
@@ -50,43 +50,43 @@ def load(found: Found) -> type:
     entry = importlib.metadata.EntryPoint(found.name, found.target, GROUPS[found.role])
     try:
         loaded = run_within(LOAD_SECONDS, entry.load)
-    except StoreError as error:
-        raise PluginError(f"{found}: import failed: {error}") from None
     except Exception as error:
-        raise PluginError(f"{found}: import failed: {type(error).__name__}: {one_line(error)}") from error
+        raise PluginError(f"{found}: import failed: {reason_of(error)}") from error
     if not isinstance(loaded, type):
         raise PluginError(f"{found}: {found.target} is a {type(loaded).__name__}, expected a class")
     return loaded
 
 
-def one_line(error: BaseException) -> str:
-    """Return an error's text on one line, at most 300 characters."""
-    return " ".join(str(error).split())[:300]
-
-
 def _entry_points() -> Iterator[Found]:
     roles = {group: role for role, group in GROUPS.items()}
     seen: set[str] = set()
-    for distribution in importlib.metadata.distributions():
+    for distribution in _distributions():
         try:
             ours = [entry for entry in distribution.entry_points if entry.group in roles]
-            name = distribution.metadata["Name"] if ours else ""
+            name = str(distribution.metadata["Name"]) if ours else ""
             # The first on the path is the one that imports; an editable install may be listed twice.
             if not ours or name in seen:
                 continue
             seen.add(name)
             problem = _other_core(distribution)
             for entry in ours:
-                yield Found(roles[entry.group], entry.name, entry.value, name, distribution.version, problem)
+                yield Found(roles[entry.group], entry.name, entry.value, name, str(distribution.version), problem)
         except Exception:  # noqa: BLE001, S112  # someone else's broken metadata is not ours to report
             continue
+
+
+def _distributions() -> Iterator[importlib.metadata.Distribution]:
+    try:
+        yield from importlib.metadata.distributions()
+    except Exception:  # noqa: BLE001  # someone else's finder
+        return
 
 
 def _other_core(distribution: importlib.metadata.Distribution) -> str | None:
     from packaging.requirements import InvalidRequirement, Requirement
 
     for text in distribution.requires or ():
-        if not text.startswith("warmcore"):
+        if not text.lower().startswith("warmcore"):
             continue
         try:
             requirement = Requirement(text)
@@ -94,7 +94,7 @@ def _other_core(distribution: importlib.metadata.Distribution) -> str | None:
             return f"its requirement {text!r} can't be read"
         applies = requirement.marker is None or requirement.marker.evaluate({"extra": ""})
         if (
-            requirement.name == "warmcore"
+            requirement.name.lower() == "warmcore"
             and applies
             and not requirement.specifier.contains(warmcore.__version__, prereleases=True)
         ):

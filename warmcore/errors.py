@@ -38,14 +38,20 @@ class Reject(WarmcoreError):
     """Bytes that are not fit to install.
 
     `replaceable` is False when they are good for somebody else (a definite other environment): a publish leaves them
-    alone. A store that wraps another and rejects what it reads gives their `version`, so that exactly they are replaced.
+    alone. A store that wraps another and rejects what it reads gives their `version`, so that just they are replaced.
     """
+
+    replaceable = True
+    version: str | None = None
 
     def __init__(self, reason: str, *, replaceable: bool = True, version: str | None = None) -> None:
         super().__init__(reason)
-        self.reason = reason
         self.replaceable = replaceable
         self.version = version
+
+    @property
+    def reason(self) -> str:
+        return reason_of(self)
 
 
 class FutureVersion(Reject):
@@ -55,3 +61,15 @@ class FutureVersion(Reject):
         super().__init__(
             f"sealed form version {version}, this warmcore reads {known}: update warmcore to use it", replaceable=False
         )
+
+
+def reason_of(error: BaseException) -> str:
+    """Return what an error says on one line, at most 300 characters: one of ours as it is, any other with its type."""
+    try:
+        text = " ".join(str(error).split())[:300]
+    except Exception:  # noqa: BLE001  # a plugin's own class, broken too
+        text = ""
+    name = type(error).__name__
+    if isinstance(error, WarmcoreError):
+        return text or name
+    return f"{name}: {text}" if text else name

@@ -8,7 +8,7 @@ from warmcore import artifact
 from warmcore.artifact import Head
 from warmcore.chain import Chain
 from warmcore.contracts import Entry
-from warmcore.errors import Reject, StoreError, WarmcoreError
+from warmcore.errors import WarmcoreError
 from warmcore.identity import Difference, Identity, diff
 from warmcore.plugins import Store
 
@@ -46,9 +46,17 @@ class HeadSink:
 def read_head(chain: Chain, store: Store, key: str, deadline: float) -> Head | None:
     """Return the head of what stands at a stored key, moving little more than that; None if there is none to read."""
     sink = HeadSink()
+
+    def get() -> None:
+        try:
+            store.get(key, sink)
+        except Exception:
+            if sink.head is None:  # else it was ended by the sink, whatever the store made of that
+                raise
+
     try:
-        chain.call(store, deadline, lambda: store.get(key, sink))
-    except Exception:  # noqa: BLE001, S110  # ended by the sink, or unreadable: the head tells which
+        chain.call(store, deadline, get)
+    except Exception:  # noqa: BLE001, S110  # unreadable: there is no head
         pass
     return sink.head
 
@@ -61,7 +69,9 @@ def nearest(
     for store in stores:
         for entry in _entries(chain, store, kind, deadline):
             head = read_head(chain, store, entry.key, deadline) if time.monotonic() < deadline else None
-            if head is not None and (differences := _differences(identity, head)):
+            if head is None or chain.stored_key(head.header.key) != entry.key:
+                continue
+            if differences := _differences(identity, head):
                 found.setdefault(head.header.key, Nearest(head.header.key, store.name, tuple(differences)))
     return sorted(found.values(), key=lambda item: (len(item.differences), item.key))[:most]
 
@@ -78,5 +88,5 @@ def _entries(chain: Chain, store: Store, kind: str, deadline: float) -> list[Ent
         return []
     try:
         return chain.call(store, deadline, lambda: store.list(chain.stored_key(f"v1/{kind}/")))[:MAX_READ]
-    except (StoreError, Reject):
+    except Exception:  # noqa: BLE001  # a store in trouble hides no other
         return []

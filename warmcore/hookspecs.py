@@ -84,7 +84,10 @@ class StoreSpec:
 
     @hookspec(firstresult=True)
     def store_close(self) -> None:
-        """Let go of connections and threads. Called once, when the session closes; may not block."""
+        """Let go of connections and threads. Called once, when the session closes; may not block.
+
+        A wrapper lets go of its own alone: the core closes what is inside it.
+        """
 
 
 class CacheSpec:

@@ -55,9 +55,11 @@ def canonical(value: object) -> bytes:
     sorted keys and no spaces, in UTF-8; 1, 1.0 and true differ. Anything else, NaN and infinities included, raises
     IdentityError with its place.
     """
-    return json.dumps(
-        _plain(value, "value"), sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False
-    ).encode()
+    try:
+        plain = _plain(value, "value")
+        return json.dumps(plain, sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False).encode()
+    except RecursionError:
+        raise IdentityError("value is nested too deep, or holds itself: expected plain data") from None
 
 
 def config_hash(config: object) -> str:
@@ -77,10 +79,9 @@ class Identity:
     config_hash: str = field(init=False)
 
     def __post_init__(self) -> None:
-        factors = {
-            names.check(names.FACTOR, "factor name", name): _scalar(name, self.factors[name])
-            for name in sorted(self.factors)
-        }
+        for name in self.factors:
+            names.check(names.FACTOR, "factor name", name)
+        factors = {name: _scalar(name, self.factors[name]) for name in sorted(self.factors)}
         if not factors:
             raise IdentityError("an identity needs at least one factor")
         object.__setattr__(self, "factors", MappingProxyType(factors))
@@ -98,7 +99,7 @@ def diff(left: Identity, right: Identity) -> list[Difference]:
     found = []
     for name in sorted({*left.factors, *right.factors}):
         ours, theirs = (side.factors.get(name, Absent.ABSENT) for side in (left, right))
-        if (type(ours), ours) != (type(theirs), theirs):
+        if isinstance(ours, Absent) or isinstance(theirs, Absent) or canonical(ours) != canonical(theirs):
             found.append(Difference(name, ours, theirs))
     return found
 

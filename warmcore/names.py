@@ -15,6 +15,7 @@ KIND = re.compile(r"[a-z][a-z0-9_]{0,63}")
 HASH = re.compile(r"[0-9a-f]{64}")
 ARTIFACT = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9._-]{0,511}")
 NAMESPACE = re.compile(r"[a-z0-9._-]{1,64}")
+GENERATION = re.compile(r"[0-9a-z]{1,64}")
 FACTOR = re.compile(r"[a-z][a-z0-9_.]{0,63}")
 
 _FORBIDDEN = frozenset('\\:*?"<>|')

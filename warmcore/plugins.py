@@ -8,6 +8,7 @@ from typing import Any, TypeVar
 import pluggy
 
 from warmcore.blob import Payload
+from warmcore.breaker import Breaker
 from warmcore.config import Mode, StoreKeys
 from warmcore.contracts import (
     Context,
@@ -23,8 +24,7 @@ from warmcore.contracts import (
     Undo,
     Usage,
 )
-from warmcore.discovery import one_line
-from warmcore.errors import CacheError, PluginError, StoreError, WarmcoreError
+from warmcore.errors import CacheError, PluginError, StoreError, WarmcoreError, reason_of
 from warmcore.hookspecs import PROJECT, CacheSpec, ExtensionSpec, StoreSpec
 from warmcore.identity import Request, Scope
 
@@ -39,11 +39,13 @@ REQUIRED: Mapping[type, tuple[str, ...]] = {
 
 def check_plugin(plugin: type, spec: type) -> frozenset[str]:
     """Return the hooks a plugin class implements; PluginError for a misspelt, unmarked, missing or short hook."""
-    hooks = {name for name in vars(spec) if not name.startswith("_")}
+    hooks = _hooks_of(spec)
     marked = {
         name: member for name, member in inspect.getmembers(plugin, callable) if hasattr(member, f"{PROJECT}_impl")
     }
     for name, member in marked.items():
+        if any(name in _hooks_of(other) for other in REQUIRED if other is not spec):
+            continue  # a class may play two roles
         if name not in hooks:
             close = difflib.get_close_matches(name, hooks, n=1)
             raise PluginError(f"{name} is no hook of {spec.__name__}{f'; did you mean {close[0]}?' if close else ''}")
@@ -55,13 +57,23 @@ def check_plugin(plugin: type, spec: type) -> frozenset[str]:
             raise PluginError(
                 f"hook {name} is missing: a {spec.__name__.removesuffix('Spec').lower()} must implement it"
             )
-    return frozenset(marked)
+    return frozenset(marked.keys() & hooks)
+
+
+def _hooks_of(spec: type) -> set[str]:
+    return {name for name in vars(spec) if not name.startswith("_")}
 
 
 def _check_arguments(name: str, member: Callable[..., object], hook: Callable[..., object]) -> None:
-    wanted, found = (list(inspect.signature(each).parameters)[1:] for each in (hook, member))
+    wanted, found = map(_passed, (hook, member))
     if sorted(wanted) != sorted(found):
         raise PluginError(f"hook {name} takes ({', '.join(found)}), expected ({', '.join(wanted)})")
+
+
+def _passed(function: Callable[..., object]) -> list[str]:
+    """Return the arguments that pluggy would pass: none that is keyword-only or has a default."""
+    parameters = list(inspect.signature(function).parameters.values())[1:]
+    return [each.name for each in parameters if each.default is each.empty and each.kind is not each.KEYWORD_ONLY]
 
 
 class _Handle:
@@ -74,7 +86,6 @@ class _Handle:
         manager = pluggy.PluginManager(PROJECT)
         manager.add_hookspecs(spec)
         manager.register(plugin, name=name)
-        manager.check_pending()
         self._hook = manager.hook
 
     def __repr__(self) -> str:
@@ -92,6 +103,8 @@ class Store(_Handle):
     def __init__(self, name: str, plugin: object, keys: StoreKeys, inner: "Store | None" = None) -> None:
         super().__init__(name, plugin, StoreSpec)
         own = bool(getattr(plugin, "shared", True)) if keys.shared is None else keys.shared
+        self._inner = inner
+        self.breaker = Breaker()
         self.timeout: float = keys.timeout
         self.can: frozenset[str] = self.hooks if inner is None else self.hooks & (inner.can | {"store_close"})
         self.mode: Mode = keys.mode if inner is None else inner.mode
@@ -108,18 +121,25 @@ class Store(_Handle):
         )
 
     def list(self, prefix: str) -> list[Entry]:
-        return self._typed("store_list", self._call("store_list", prefix=prefix), list)
+        entries = self._typed("store_list", self._call("store_list", prefix=prefix), list)
+        return [self._typed("store_list", entry, Entry) for entry in entries]
 
     def delete(self, key: str, expect: Expect | str) -> bool:
         return self._typed("store_delete", self._call("store_delete", key=key, expect=expect), bool)
 
     def lease(self, key: str, entry: str, expect: Expect | str, ttl: float, note: float | None) -> Lease | Held:
         granted = self._call("store_lease", key=key, entry=entry, expect=expect, ttl=ttl, note=note)
-        return self._typed("store_lease", granted, object)
+        if isinstance(granted, Held) or all(hasattr(granted, name) for name in ("fence", "alive", "release")):
+            return granted
+        raise StoreError(f"store_lease returned {type(granted).__name__}, expected a Lease or Held")
 
     def close(self) -> None:
-        if "store_close" in self.hooks:
-            self._call("store_close")
+        try:
+            if "store_close" in self.hooks:
+                self._call("store_close")
+        finally:
+            if self._inner is not None:
+                self._inner.close()
 
     def _call(self, hook: str, **arguments: object) -> Any:
         if hook not in self.can:
@@ -129,7 +149,7 @@ class Store(_Handle):
         except WarmcoreError:
             raise
         except Exception as error:
-            raise StoreError(f"{type(error).__name__}: {one_line(error)}") from error
+            raise StoreError(reason_of(error)) from error
 
     def _typed(self, hook: str, value: Any, kind: Any) -> Any:
         if not isinstance(value, kind):
@@ -143,7 +163,9 @@ class Cache(_Handle):
     def __init__(self, kind: str, plugin: object) -> None:
         super().__init__(kind, plugin, CacheSpec)
         self.scope: Scope = _attribute(plugin, "scope", ("rank", "group"))
-        self.max_bytes = int(getattr(plugin, "max_bytes", 4 << 20))
+        self.max_bytes: int = getattr(plugin, "max_bytes", 4 << 20)
+        if not isinstance(self.max_bytes, int) or self.max_bytes <= 0:
+            raise PluginError(f"class attribute max_bytes is {self.max_bytes!r}, expected a number of bytes")
         self.carries_code = bool(getattr(plugin, "carries_code", True))
 
     def request(self, context: Context) -> Request | NotApplicable:
@@ -156,7 +178,7 @@ class Cache(_Handle):
         return self._ask("validate_payload", Payload, request=request, payload=payload)
 
     def install(self, context: Context, payload: Payload) -> Undo:
-        return self._ask("install", object, context=context, payload=payload)
+        return self._ask("install", Callable, context=context, payload=payload)
 
     def warm_up(self, context: Context) -> None:
         self._hook.warmup(context=context)
@@ -175,7 +197,11 @@ class Cache(_Handle):
     def usage(self, context: Context) -> Usage:
         if "usage" not in self.hooks:
             return Usage(unknown="this kind can't tell")
-        return self._ask("usage", Usage, context=context)
+        usage = self._ask("usage", Usage, context=context)
+        for names in (usage.used, usage.unused, usage.missed):
+            if not isinstance(names, tuple) or not all(isinstance(name, str) for name in names):
+                raise CacheError("usage returned names that are no tuple of strings")
+        return usage
 
     def describe(self, payload: Payload) -> Sequence[dict[str, str]]:
         return self._ask("describe", Sequence, payload=payload) if "describe" in self.hooks else []
@@ -186,8 +212,8 @@ class Cache(_Handle):
         except WarmcoreError:
             raise
         except Exception as error:
-            raise CacheError(f"{hook} failed: {type(error).__name__}: {one_line(error)}") from error
-        if not isinstance(value, kind) or (value is None and kind is object):
+            raise CacheError(f"{hook} failed: {reason_of(error)}") from error
+        if not isinstance(value, kind):
             raise CacheError(f"{hook} returned {type(value).__name__}, which its specification does not allow")
         return value
 

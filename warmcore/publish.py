@@ -2,13 +2,13 @@
 
 import threading
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from warmcore import artifact
 from warmcore.blob import Blob, BlobSource, Payload
-from warmcore.chain import Chain, Standing, Wanted, barred
+from warmcore.chain import Chain, Standing, Wanted, barred, untrusted
 from warmcore.contracts import Expect, Fence
-from warmcore.errors import DeadlineExceeded, WarmcoreError
+from warmcore.errors import DeadlineExceeded, Reject, reason_of
 from warmcore.plugins import Store
 from warmcore.report import Outcome
 from warmcore.threads import start_daemon
@@ -51,11 +51,8 @@ def back_fill(chain: Chain, wanted: Wanted, found: Store, sealed: Blob) -> threa
     """Copy a verified artifact to the nearer stores that lacked it, on a daemon thread, over rejected bytes only."""
     nearer = chain.stores[: chain.stores.index(found)]
     lacking = [(store, chain.seen[store.name, wanted.key]) for store in nearer if _may_write(store, wanted) is None]
-    lacking = [
-        (store, standing)
-        for store, standing in lacking
-        if standing.outcome in ("miss", "reject") and standing.expect is not None
-    ]
+    # Without the version of what was rejected there is nothing to expect: the next publish judges it anew.
+    lacking = [(store, standing) for store, standing in lacking if standing.expect not in (None, Expect.ANY)]
 
     def copy() -> None:
         for store, standing in lacking:
@@ -69,8 +66,7 @@ def back_fill(chain: Chain, wanted: Wanted, found: Store, sealed: Blob) -> threa
 def _publish_to(chain: Chain, store: Store, wanted: Wanted, offer: Offer, deadline: float) -> _Result:
     if reason := _may_write(store, wanted):
         return _Result("not applicable", reason)
-    before = chain.seen.get((store.name, wanted.key))
-    if before is not None and before.outcome == "timeout":
+    if store.name in chain.silent:
         return _Result("timeout", "it did not answer while adopting, and is not asked again in this start")
     result = _Result("refused")
     for _ in range(ROUNDS):
@@ -86,15 +82,12 @@ def _publish_to(chain: Chain, store: Store, wanted: Wanted, offer: Offer, deadli
 def _publish_over(
     chain: Chain, store: Store, wanted: Wanted, offer: Offer, standing: Standing, deadline: float
 ) -> _Result:
+    if standing.payload is not None and (reason := untrusted(store, wanted)):
+        return _Result("not applicable", f"what stands there is not merged: {reason}")
     try:
-        merged = (
-            offer.payload
-            if standing.payload is None
-            else wanted.cache.merge(wanted.request, standing.payload, offer.payload)
-        )
-        merged = wanted.cache.validate(wanted.request, merged)
+        merged = _merged(wanted, offer, standing)
         if standing.payload is not None and _adds_nothing(standing.payload, merged, offer.changed):
-            return _Result("unchanged", "what stands there holds it all", payload=None)
+            return _Result("unchanged", "what stands there holds it all")
         header, blobs = artifact.seal(
             merged,
             wanted.request,
@@ -102,13 +95,31 @@ def _publish_over(
             namespace=chain.namespace,
             keep=offer.keep,
             generation=offer.generation,
-            cost=offer.cost,
+            cost=_cost(offer, standing),
         )
-    except (WarmcoreError, OSError) as error:
-        return _Result("error", str(error))
+    except Exception as error:  # noqa: BLE001  # a cache that breaks over one store's artifact stops no other
+        return _Result("error", reason_of(error))
     result = _attempt(chain, store, wanted, blobs, standing.expect, offer.fence, deadline)
-    sealed = Payload(merged, artifact.origin(header))
-    return _Result(result.outcome, result.reason, result.bytes, sealed if result.outcome == "stored" else None)
+    return replace(result, payload=Payload(merged, artifact.origin(header)) if result.outcome == "stored" else None)
+
+
+def _merged(wanted: Wanted, offer: Offer, standing: Standing) -> Payload:
+    """Return the union to publish, judged as if it had been read. What changed wins; else what stands there does."""
+    merged = offer.payload
+    if standing.payload is not None:
+        stored, ours = (standing.payload, merged) if offer.changed else (merged, standing.payload)
+        merged = wanted.cache.merge(wanted.request, stored, ours)
+        if lost := (standing.payload.keys() | offer.payload.keys()) - merged.keys():
+            raise Reject(f"the merge lost {len(lost)} files, {min(lost)!r:.80} among them: publishing never shrinks")
+    merged = wanted.cache.validate(wanted.request, merged)
+    if merged.size > wanted.cache.max_bytes:
+        raise Reject(f"{merged.size} bytes, the cap for this kind is {wanted.cache.max_bytes}: no reader would take it")
+    return merged
+
+
+def _cost(offer: Offer, standing: Standing) -> float | None:
+    stored = standing.header.cost_seconds if standing.header else None
+    return max((cost for cost in (offer.cost, stored) if cost is not None), default=None)
 
 
 def _attempt(
@@ -120,20 +131,14 @@ def _attempt(
     fence: Fence | None,
     deadline: float,
 ) -> _Result:
-    source = BlobSource(*blobs)
+    source, expected = BlobSource(*blobs), Expect.ANY if expect is None else expect
     try:
-        stored = chain.call(
-            store, deadline, lambda: store.put(chain.stored_key(wanted.key), source, expect or Expect.ANY, fence)
-        )
+        stored = chain.call(store, deadline, lambda: store.put(chain.stored_key(wanted.key), source, expected, fence))
     except DeadlineExceeded as error:
-        return _Result("timeout", str(error))
-    except (WarmcoreError, OSError) as error:
-        return _Result("error", str(error))
-    return (
-        _Result("stored", bytes=source.size)
-        if stored
-        else _Result("refused", "another writer was faster, or the lease was lost")
-    )
+        return _Result("timeout", reason_of(error))
+    except Exception as error:  # noqa: BLE001  # whatever a store does, the next one is published to
+        return _Result("error", reason_of(error))
+    return _Result("stored", bytes=source.size) if stored else _Result("refused", "another writer was faster")
 
 
 def _adds_nothing(stored: Payload, merged: Payload, changed: bool) -> bool:

@@ -6,11 +6,12 @@ import time
 import uuid
 from collections import Counter
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field, fields, is_dataclass
 from pathlib import Path
 from typing import Literal
 
 from warmcore.contracts import Usage
+from warmcore.errors import reason_of
 from warmcore.identity import Difference
 
 log = logging.getLogger("warmcore")
@@ -76,8 +77,8 @@ class Report:
         return Counter((event.store, event.outcome) for event in self.events if event.name == "look-up")
 
     def to_json(self) -> str:
-        plain = asdict(self) | {"path": None}
-        return json.dumps(plain, indent=1, default=repr)
+        """Return everything as JSON; what is no plain data (a cache may say anything was used) as its repr."""
+        return json.dumps(_plain(self), indent=1)
 
     def table(self) -> str:
         """Return the start as text: a line per event, then problems, and what differs from the nearest stored entry."""
@@ -96,7 +97,7 @@ class Report:
         adopted = event.name == "look-up" and event.outcome == "hit" and event.store == kind.store
         saved = ("unknown" if kind.seconds_saved is None else f"{kind.seconds_saved:.2f} s") if adopted else ""
         used = _used(kind.usage) if adopted else ""
-        size = f"{event.bytes:,}" if event.bytes else ""
+        size, reason = f"{event.bytes:,}" if event.bytes else "", " ".join(event.reason.split())
         return (
             event.kind,
             event.name,
@@ -106,7 +107,7 @@ class Report:
             size,
             saved,
             used,
-            event.reason,
+            reason,
         )
 
 
@@ -125,8 +126,8 @@ class Events:
         for listener in self._listeners:
             try:
                 listener(event)
-            except Exception as error:  # noqa: BLE001  # a listener's bug is not the engine's
-                log.warning("listener failed: %s: %s", type(error).__name__, error)
+            except (Exception, SystemExit) as error:  # noqa: BLE001  # a listener's bug is not the engine's
+                log.warning("listener failed: %s", reason_of(error))
 
 
 def render(heads: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:
@@ -135,6 +136,18 @@ def render(heads: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:
     lines = [[row[index] for index in kept] for row in (heads, *rows)]
     widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
     return ["  ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)).rstrip() for line in lines]
+
+
+def _plain(value: object) -> object:
+    if isinstance(value, (str, int, float)) or value is None:
+        return value
+    if isinstance(value, Difference):
+        return {name: _plain(item) for name, item in value._asdict().items()}
+    if is_dataclass(value):
+        return {item.name: _plain(getattr(value, item.name)) for item in fields(value)}
+    if isinstance(value, dict):
+        return {str(name): _plain(item) for name, item in value.items()}
+    return list(map(_plain, value)) if isinstance(value, (list, tuple)) else repr(value)
 
 
 def _line(event: Event) -> str:

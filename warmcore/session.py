@@ -2,25 +2,30 @@
 
 import logging
 import os
+import re
+import time
 from collections.abc import Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from warmcore.assembly import Assembly, assemble
 from warmcore.chain import Chain
-from warmcore.config import Config, load_config
+from warmcore.config import Config, is_disabled, load_config
 from warmcore.contracts import Context
-from warmcore.discovery import one_line
-from warmcore.errors import ConfigError, PluginError, StoreError, WarmcoreError
+from warmcore.errors import ConfigError, PluginError, StoreError, WarmcoreError, reason_of
 from warmcore.notes import write_whole
+from warmcore.plugins import Store
 from warmcore.report import Events, Report
 from warmcore.start import Start, distinct
-from warmcore.threads import run_within
+from warmcore.threads import start_daemon
 
 log = logging.getLogger("warmcore")
 
 MAX_REPORTS = 100
 CLOSE_SECONDS = 1.0
+
+_REPORT = re.compile(r"\d{15}-[0-9a-f]{12}\.json")
 
 
 class Session:
@@ -35,12 +40,9 @@ class Session:
         self.off: str | None = None
         self.config = Config()
         self._made = Assembly()
+        self._closed = False
         try:
-            self.config = (
-                config
-                if isinstance(config, Config)
-                else load_config(Path(config) if isinstance(config, str) else config)
-            )
+            self.config = _loaded(config)
             self.off = _nothing_to_do(self.config)
             if self.off is None:
                 self._made = assemble(self.config)
@@ -50,15 +52,13 @@ class Session:
                 raise
             self._switch_off(str(error))
         except Exception as error:  # noqa: BLE001  # promise P1: whatever went wrong, the engine starts
-            self._switch_off(f"{type(error).__name__}: {one_line(error)}")
+            self._switch_off(reason_of(error))
 
     def start(self, context: Context) -> Report:
         """Adopt, warm up and publish all kinds for one engine process; raises only what its own warm-up raises."""
         policy = self.config.policy
         report = Report(policy.namespace, self._off_for(context), list(self._made.problems))
-        chain = Chain(
-            self._made.stores, Events(self._made.listeners), policy.namespace, _writable_folder(policy.reports)
-        )
+        chain = Chain(self._made.stores, Events(self._made.listeners), policy.namespace, _spill_folder(policy.reports))
         if report.off is not None:
             _warm_up_alone(context)
             return report
@@ -68,12 +68,14 @@ class Session:
             _write(report, policy.reports)
 
     def close(self) -> None:
-        """Let the stores go; a store that does not answer is left behind after 1 s."""
-        for store in self._made.stores:
-            try:
-                run_within(CLOSE_SECONDS, store.close)
-            except Exception as error:  # noqa: BLE001  # closing is a courtesy
-                log.debug("store %s did not close: %s", store.name, error)
+        """Let the stores go; those that do not answer are left behind after 1 s in all."""
+        if self._closed:
+            return
+        self._closed = True
+        end = time.monotonic() + CLOSE_SECONDS
+        threads = [start_daemon(partial(_close, store)) for store in self._made.stores]
+        for thread in threads:
+            thread.join(timeout=max(end - time.monotonic(), 0.0))
 
     def __enter__(self) -> "Session":
         return self
@@ -94,9 +96,26 @@ class Session:
         log.error("warmcore is off: %s", reason)
 
     def _off_for(self, context: Context) -> str | None:
-        if self.off is None and context.group is not None and context.group.size > 1:
-            return f"{context.group.size} ranks must decide together, and this warmcore decides for one rank only"
-        return self.off
+        if self.off is not None or context.group is None:
+            return self.off
+        try:
+            size = context.group.size
+        except Exception as error:  # noqa: BLE001  # an engine's own class
+            return f"the group can't be asked for its size: {reason_of(error)}"
+        return f"{size} ranks must decide together, and this warmcore decides for one rank only" if size > 1 else None
+
+
+def _loaded(config: Config | Path | str | Mapping[str, Any] | None) -> Config:
+    if isinstance(config, Config):
+        return Config(disabled=True) if is_disabled() else config
+    return load_config(Path(config) if isinstance(config, str) else config)
+
+
+def _close(store: Store) -> None:
+    try:
+        store.close()
+    except BaseException as error:  # noqa: BLE001  # closing is a courtesy
+        log.debug("store %s did not close: %s", store.name, reason_of(error))
 
 
 def _nothing_to_do(config: Config) -> str | None:
@@ -117,27 +136,27 @@ def _warm_up_alone(context: Context) -> None:
 def _write(report: Report, folder: Path | None) -> None:
     try:
         folder = folder or report_folder()
-        report.path = folder / f"{int(report.at * 1000):015d}-{report.id}.json"
-        write_whole(report.path, report.to_json().encode())
-        for old in sorted(folder.glob("[0-9]*-[0-9a-f]*.json"))[:-MAX_REPORTS]:
-            old.unlink(missing_ok=True)
+        path = folder / f"{int(report.at * 1000):015d}-{report.id}.json"
+        write_whole(path, report.to_json().encode())
+        report.path = path
+        for old in sorted(name for name in os.listdir(folder) if _REPORT.fullmatch(name))[:-MAX_REPORTS]:
+            (folder / old).unlink(missing_ok=True)
     except (WarmcoreError, OSError) as error:
-        report.path = None
-        log.warning("no report was written: %s", error)
+        log.warning("no report was written: %s", reason_of(error))
 
 
 def report_folder() -> Path:
     """Return the default folder of the JSON reports; StoreError where there is no home."""
     cache = os.environ.get("XDG_CACHE_HOME", "").strip() or os.path.expanduser("~/.cache")
-    if cache.startswith("~"):
+    if not os.path.isabs(cache):
         raise StoreError("no home folder: set HOME, XDG_CACHE_HOME or [policy] reports")
-    return Path(os.path.abspath(cache)) / "warmcore" / "reports"
+    return Path(cache) / "warmcore" / "reports"
 
 
-def _writable_folder(folder: Path | None) -> Path | None:
+def _spill_folder(reports: Path | None) -> Path | None:
     """Return where a large artifact may spill if TMPDIR can't take it: beside the reports."""
     try:
-        found = folder or report_folder()
-        return found if found.is_dir() else None
-    except StoreError:
+        folder = reports or report_folder()
+        return folder if folder.is_dir() else None
+    except (StoreError, OSError):
         return None

@@ -16,7 +16,7 @@ from warmcore.errors import ConfigError
 
 _SIZE = re.compile(r"(\d+)\s*(B|KiB|MiB|GiB|TiB)")
 _DURATION = re.compile(r"(\d+(?:\.\d+)?)\s*(ms|s|min|h|d)")
-_CREDENTIALS = re.compile(r"://[^/@\s]*@")
+_CREDENTIALS = re.compile(r"://.*@")
 _BYTES = {"B": 1, "KiB": 1 << 10, "MiB": 1 << 20, "GiB": 1 << 30, "TiB": 1 << 40}
 _SECONDS = {"ms": 0.001, "s": 1.0, "min": 60.0, "h": 3600.0, "d": 86400.0}
 
@@ -82,7 +82,12 @@ def shown(value: object) -> str:
     """Show a found value in a message, without what a table or a URL may hide in it."""
     if isinstance(value, (Mapping, list)):
         return f"a {type(value).__name__}"
-    return f"{_CREDENTIALS.sub('://***@', repr(value)):.60} ({type(value).__name__})"
+    return f"{masked(repr(value)):.60} ({type(value).__name__})"
+
+
+def masked(text: str) -> str:
+    """Return a text without the credentials of a URL."""
+    return _CREDENTIALS.sub("://***@", text)
 
 
 def parse_size(value: object) -> Size:
@@ -100,14 +105,16 @@ def parse_duration(value: object) -> Duration:
     match = _DURATION.fullmatch(_exact(value, str))
     if not match:
         raise ValueError
-    return Duration(float(match[1]) * _SECONDS[match[2]])
+    return parse_duration(float(match[1]) * _SECONDS[match[2]])
 
 
 def parse_path(value: object) -> Path | None:
     """Expand `~` and make absolute; empty or blank is None, for the default."""
     text = _exact(value, str).strip()
-    if not text or "\0" in text:
+    if not text:
         return None
+    if "\0" in text:
+        raise ValueError
     expanded = os.path.expanduser(text)
     if expanded.startswith("~"):
         raise ValueError  # no home folder: "~" would become a folder of that name here
@@ -125,8 +132,8 @@ def parse_secret(value: object) -> Secret:
 
 def _read_secret(source: str, name: str) -> str:
     try:
-        return Path(name).expanduser().read_text().rstrip("\r\n") if source == "file" else os.environ[name]
-    except (OSError, KeyError, UnicodeDecodeError) as error:
+        return Path(os.path.expanduser(name)).read_text().rstrip("\r\n") if source == "file" else os.environ[name]
+    except (OSError, KeyError, ValueError) as error:
         raise ConfigError(
             f"secret {source} {name!r} can't be read ({type(error).__name__}): create it, or name another"
         ) from None

@@ -1,20 +1,23 @@
 """One start of one engine process, in three phases over all kinds: adopt all, warm up all, publish all."""
 
+import logging
 import threading
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import partial
+from types import MethodType
 
 from warmcore.artifact import new_generation
 from warmcore.blob import Payload
-from warmcore.chain import Chain, Wanted
+from warmcore.chain import Chain, Standing, Wanted
 from warmcore.config import Policy
 from warmcore.contracts import Context, NotApplicable, WarmUp
-from warmcore.discovery import one_line
-from warmcore.errors import IdentityError, Reject, WarmcoreError
+from warmcore.errors import CacheError, IdentityError, Reject, reason_of
 from warmcore.explain import nearest
-from warmcore.plugins import Cache
+from warmcore.identity import parse_key
+from warmcore.plugins import Cache, Store
 from warmcore.publish import Offer, back_fill, publish
 from warmcore.report import Event, KindReport, Outcome, Report, Step
 
@@ -24,17 +27,23 @@ EXPLAIN_SECONDS = 1.0
 
 _SEVERITY: tuple[Outcome, ...] = ("error", "timeout", "reject", "miss", "not applicable")
 
+log = logging.getLogger("warmcore")
+
 
 @dataclass
 class _Kind:
-    """One kind on its way through a start."""
+    """One kind on its way through a start: what it asked for, what a store gave, what the engine's folder holds."""
 
     cache: Cache
     report: KindReport
     wanted: Wanted | None = None
+    found: tuple[Store, Standing] | None = None
     adopted: Payload | None = None
-    staged: Payload | None = None
-    cost: float | None = None
+
+    @property
+    def cost(self) -> float | None:
+        header = self.found[1].header if self.found else None
+        return header.cost_seconds if header else None
 
 
 @dataclass
@@ -50,7 +59,7 @@ class Start:
     threads: list[threading.Thread] = field(default_factory=list)
 
     def run(self) -> Report:
-        """Run the three phases; the report is complete also when the engine's warm-up raises."""
+        """Run the three phases; the report is as far as they came also when the engine's warm-up raises."""
         self.kinds = [_Kind(cache, KindReport(cache.name)) for cache in self.caches]
         self.report.kinds = [kind.report for kind in self.kinds]
         self.report.events = self.chain.events.seen
@@ -61,21 +70,26 @@ class Start:
 
     def adopt_all(self) -> None:
         """Look up, verify and stage every kind within the budget, then install what was found."""
+        for kind in self.kinds:
+            self._contained(kind, "look-up", partial(self._request, kind))
         deadline = time.monotonic() + self.policy.budget
         for kind in self.kinds:
-            with _Timed(kind):
-                self._contained(kind, "look-up", partial(self._look_up, kind, deadline))
+            if kind.wanted is not None:
+                self._contained(kind, "look-up", partial(self._look_up, kind, kind.wanted, deadline))
         for kind in self.kinds:
-            with _Timed(kind):
-                self._contained(kind, "install", partial(self._install, kind))
+            if kind.wanted is not None and kind.found is not None:
+                self._contained(kind, "install", partial(self._install, kind, kind.wanted, *kind.found))
 
     def warm_up_all(self) -> None:
         """Run each of the engine's callables once, inside the tuning contexts of all kinds it stands for."""
         for call in distinct(self.context.warm_ups.values()):
-            kinds = [kind for kind in self.kinds if kind.wanted and self.context.warm_ups.get(kind.cache.name) is call]
+            kinds = [kind for kind in self.kinds if kind.wanted and self._stands_for(call, kind)]
             started = time.monotonic()
             try:
-                self._warm_up(call, kinds)
+                nested: WarmUp = call
+                for kind in reversed(kinds):
+                    nested = partial(self._warm_up, kind, nested)
+                nested()
             finally:
                 for kind in kinds:
                     kind.report.warm_up_seconds = time.monotonic() - started
@@ -83,63 +97,61 @@ class Start:
     def publish_all(self) -> None:
         """Collect every kind, publish what is new under one generation, and say what was used and what it saved."""
         generation = new_generation()
-        for kind in self.kinds:
-            if kind.wanted is None:
-                continue
-            with _Timed(kind):
-                self._contained(kind, "publish", partial(self._publish, kind, kind.wanted, generation))
-                self._contained(kind, "collect", partial(self._conclude, kind, kind.wanted))
+        asked = [(kind, kind.wanted) for kind in self.kinds if kind.wanted is not None]
+        for kind, wanted in asked:
+            self._contained(kind, "publish", partial(self._publish, kind, wanted, generation))
+        for kind, _ in asked:
+            self._contained(kind, "collect", partial(self._conclude, kind))
+        explained = time.monotonic() + EXPLAIN_SECONDS
+        for kind, wanted in asked:
+            self._contained(kind, "collect", partial(self._explain, kind, wanted, explained))
         for thread in self.threads:
             thread.join(timeout=max((store.timeout for store in self.chain.stores), default=0.0))
 
-    def _look_up(self, kind: _Kind, deadline: float) -> None:
-        wanted = self._wanted(kind)
-        if isinstance(wanted, NotApplicable):
-            kind.report.reason = wanted.reason
+    def _request(self, kind: _Kind) -> None:
+        try:
+            self.context.check()
+            request = kind.cache.request(self.context)
+        except IdentityError as error:
+            log.warning("%s is not applicable: %s", kind.cache.name, error)
+            request = NotApplicable(reason_of(error))
+        if isinstance(request, NotApplicable):
+            kind.report.reason = request.reason
+            self._emit(kind, "look-up", "not applicable", request.reason)
             return
-        kind.wanted, kind.report.key = wanted, wanted.key
+        key = kind.cache.resolve(request)
+        if parse_key(key)[:2] != (kind.cache.name, request.config_hash):
+            raise CacheError(f"resolve returned {key!r:.200}, which is not of kind and config hash of the request")
+        kind.report.identity = dict(request.identity.factors) if request.identity else {}
+        kind.wanted, kind.report.key = Wanted(kind.cache, request, key), key
+
+    def _look_up(self, kind: _Kind, wanted: Wanted, deadline: float) -> None:
         local = self._from_engine_folder(kind, wanted)
         if local is not None and local.origin is not None:
             self._adopt(kind, local, ENGINE_FOLDER, local.origin.generation)
             return
-        if (answer := self.chain.look_up(wanted, deadline)) is not None and answer[1].payload is not None:
-            store, standing = answer
+        kind.found = self.chain.look_up(wanted, deadline)
+        if kind.found is not None:
+            store, standing = kind.found
             self._adopt(kind, standing.payload, store.name, standing.header.generation if standing.header else None)
-            kind.staged, kind.cost = standing.payload, standing.header.cost_seconds if standing.header else None
-            if standing.sealed and (thread := back_fill(self.chain, wanted, store, standing.sealed)):
-                self.threads.append(thread)
         elif local is not None:
             self._adopt(kind, local, ENGINE_FOLDER, LOCAL)
         else:
             kind.report.outcome, kind.report.reason = self._why_not(wanted)
-
-    def _wanted(self, kind: _Kind) -> Wanted | NotApplicable:
-        try:
-            self.context.check()
-            request = kind.cache.request(self.context)
-            if isinstance(request, NotApplicable):
-                return request
-            kind.report.identity = dict(request.identity.factors) if request.identity else {}
-            return Wanted(kind.cache, request, kind.cache.resolve(request))
-        except IdentityError as error:
-            return NotApplicable(str(error))
 
     def _from_engine_folder(self, kind: _Kind, wanted: Wanted) -> Payload | None:
         started = time.monotonic()
         try:
             payload = kind.cache.collect(self.context)
             payload = payload and kind.cache.validate(wanted.request, payload)
-        except (WarmcoreError, OSError) as error:
-            self._emit(kind, "look-up", "reject" if isinstance(error, Reject) else "error", str(error), started)
+        except Exception as error:  # noqa: BLE001  # whatever stands there, the stores are asked next
+            outcome: Outcome = "reject" if isinstance(error, Reject) else "error"
+            self._emit(kind, "look-up", outcome, reason_of(error), started, store=ENGINE_FOLDER)
             return None
-        if (
-            payload
-            and payload.origin
-            and (payload.origin.namespace, payload.origin.key) != (self.chain.namespace, wanted.key)
-        ):
-            payload = Payload(payload)
-        self._emit(kind, "look-up", "hit" if payload else "miss", "", started, payload.size if payload else 0)
-        return payload or None
+        size = payload.size if payload else 0
+        self._emit(kind, "look-up", "hit" if payload else "miss", "", started, size, ENGINE_FOLDER)
+        of_this_key = payload and payload.origin and payload.origin.of(self.chain.namespace, wanted.key)
+        return payload if of_this_key or not payload else Payload(payload)
 
     def _adopt(self, kind: _Kind, payload: Payload | None, store: str, generation: str | None) -> None:
         kind.adopted = payload
@@ -153,40 +165,35 @@ class Start:
         worst = min(answers, key=lambda standing: _SEVERITY.index(standing.outcome))
         return worst.outcome, worst.reason
 
-    def _install(self, kind: _Kind) -> None:
-        if kind.staged is None:
+    def _install(self, kind: _Kind, wanted: Wanted, store: Store, standing: Standing) -> None:
+        started = time.monotonic()
+        if standing.payload is None or standing.sealed is None:
             return
-        started = time.monotonic()
         try:
-            kind.cache.install(self.context, kind.staged)
+            kind.cache.install(self.context, standing.payload)
         except Exception:
-            kind.adopted, kind.report.store = None, ""
+            kind.found = kind.adopted = kind.report.generation = None
+            kind.report.store, kind.report.bytes = "", 0
             raise
-        self._emit(kind, "install", "done", "", started, kind.staged.size)
+        self._emit(kind, "install", "done", "", started, standing.payload.size)
+        if thread := back_fill(self.chain, wanted, store, standing.sealed):
+            self.threads.append(thread)
 
-    def _warm_up(self, call: WarmUp, kinds: Sequence[_Kind]) -> None:
-        engine = _Engine(call)
+    def _stands_for(self, call: WarmUp, kind: _Kind) -> bool:
+        return any(name == kind.cache.name and _same(own, call) for name, own in self.context.warm_ups.items())
+
+    def _warm_up(self, kind: _Kind, call: WarmUp) -> None:
+        once, started = _Once(call), time.monotonic()
         try:
-            self._nested(engine, kinds)
-        except Exception as error:  # noqa: BLE001  # a plugin's own failure; the engine's is raised below
-            if engine.error is None:
-                for kind in kinds:
-                    self._fail(kind, "warm-up", error)
-        if not engine.ran:
-            engine()
-        if engine.error is not None:
-            raise engine.error
-
-    def _nested(self, call: WarmUp, kinds: Sequence[_Kind]) -> None:
-        for kind in reversed(kinds):
-            context = replace(self.context, warm_ups={**self.context.warm_ups, kind.cache.name: call})
-            call = partial(self._timed_warm_up, kind, context)
-        call()
-
-    def _timed_warm_up(self, kind: _Kind, context: Context) -> None:
-        started = time.monotonic()
-        kind.cache.warm_up(context)
-        self._emit(kind, "warm-up", "done", "", started)
+            kind.cache.warm_up(replace(self.context, warm_ups={**self.context.warm_ups, kind.cache.name: once}))
+            self._emit(kind, "warm-up", "done", "", started)
+        except Exception as error:  # noqa: BLE001  # the plugin's own failure; the engine's is raised below
+            if once.error is None:
+                self._fail(kind, "warm-up", error, started)
+        if not once.ran:
+            once()
+        if once.error is not None:
+            raise once.error
 
     def _publish(self, kind: _Kind, wanted: Wanted, generation: str) -> None:
         started = time.monotonic()
@@ -194,83 +201,102 @@ class Start:
         if ours is None:
             self._emit(kind, "publish", "not applicable", "empty: the warm-up left nothing to publish", started)
             return
-        if kind.adopted is not None and kind.report.generation != LOCAL and _holds(kind.adopted, ours):
+        adopted = kind.adopted is not None and kind.report.generation != LOCAL
+        if adopted and kind.adopted is not None and _holds(kind.adopted, ours):
             self._emit(kind, "publish", "unchanged", "nothing new since it was adopted", started)
             return
-        cost = None if kind.report.warm_up_seconds is None else kind.report.warm_up_seconds + (kind.cost or 0.0)
-        changed = kind.adopted is not None and kind.report.generation != LOCAL
-        offer = Offer(ours, generation, cost, self.policy.keep, changed)
+        spent = kind.report.warm_up_seconds
+        cost = None if spent is None else spent + (kind.cost or 0.0)
+        offer = Offer(ours, generation, cost, self.policy.keep, changed=adopted)
         stored = publish(self.chain, wanted, offer, time.monotonic() + self.policy.budget)
         if stored is not None:
             kind.cache.install(self.context, stored)
 
-    def _conclude(self, kind: _Kind, wanted: Wanted) -> None:
-        kind.report.usage = kind.cache.usage(self.context)
+    def _conclude(self, kind: _Kind) -> None:
         if kind.cost is not None:
             kind.report.seconds_saved = kind.cost - kind.report.seconds - (kind.report.warm_up_seconds or 0.0)
-        if kind.report.outcome == "miss" and wanted.request.identity is not None:
-            answering = [
-                store for store in self.chain.stores if self.chain.seen[store.name, wanted.key].outcome == "miss"
-            ]
-            deadline = time.monotonic() + EXPLAIN_SECONDS
-            for found in nearest(self.chain, answering, kind.cache.name, wanted.request.identity, deadline):
-                kind.report.nearest, kind.report.differs = found.key, list(found.differences)
+        kind.report.usage = kind.cache.usage(self.context)
+
+    def _explain(self, kind: _Kind, wanted: Wanted, deadline: float) -> None:
+        if kind.report.outcome != "miss" or wanted.request.identity is None:
+            return
+        missed = [store for store in self.chain.stores if self.chain.seen[store.name, wanted.key].outcome == "miss"]
+        for found in nearest(self.chain, missed, kind.cache.name, wanted.request.identity, deadline):
+            kind.report.nearest, kind.report.differs = found.key, list(found.differences)
 
     def _contained(self, kind: _Kind, step: Step, action: Callable[[], None]) -> None:
-        try:
-            action()
-        except Exception as error:  # noqa: BLE001  # promise P1: whatever went wrong, the engine starts
-            self._fail(kind, step, error)
+        started = time.monotonic()
+        with _timed(kind if kind.wanted else None):
+            try:
+                action()
+            except Exception as error:  # noqa: BLE001  # promise P1: whatever went wrong, the engine starts
+                self._fail(kind, step, error, started)
 
-    def _fail(self, kind: _Kind, step: Step, error: Exception) -> None:
-        reason = str(error) if isinstance(error, WarmcoreError) else f"{type(error).__name__}: {one_line(error)}"
+    def _fail(self, kind: _Kind, step: Step, error: Exception, started: float) -> None:
         if kind.adopted is None and step in ("look-up", "install"):
-            kind.report.outcome, kind.report.reason = "error", reason
-        self._emit(kind, step, "error", reason, None)
+            kind.report.outcome, kind.report.reason = "error", reason_of(error)
+        self._emit(kind, step, "error", reason_of(error), started)
 
     def _emit(
-        self, kind: _Kind, step: Step, outcome: Outcome, reason: str, started: float | None, size: int = 0
+        self,
+        kind: _Kind,
+        step: Step,
+        outcome: Outcome,
+        reason: str,
+        started: float | None = None,
+        size: int = 0,
+        store: str = "",
     ) -> None:
         seconds = 0.0 if started is None else time.monotonic() - started
-        store = ENGINE_FOLDER if step == "look-up" else ""
         self.chain.events.emit(
             Event(time.time(), step, kind.cache.name, kind.report.key, store, outcome, reason, seconds, size)
         )
 
 
-class _Engine:
-    """The engine's own warm-up: remembers whether it ran and what it raised, whatever the plugins make of that."""
+class _Once:
+    """A warm-up as a plugin gets it: runs once, and remembers what it raised, whatever the plugin makes of that."""
 
     def __init__(self, call: WarmUp) -> None:
         self._call = call
         self.ran = False
-        self.error: Exception | None = None
+        self.error: BaseException | None = None
 
-    def __call__(self) -> object:
+    def __call__(self) -> None:
+        if self.ran:
+            return
         self.ran = True
         try:
-            return self._call()
-        except Exception as error:
+            self._call()
+        except BaseException as error:
             self.error = error
             raise
 
 
-class _Timed:
-    """Adds the time inside it to a kind's own seconds."""
-
-    def __init__(self, kind: _Kind) -> None:
-        self._report = kind.report
-
-    def __enter__(self) -> None:
-        self._started = time.monotonic()
-
-    def __exit__(self, *_: object) -> None:
-        self._report.seconds += time.monotonic() - self._started
+@contextmanager
+def _timed(kind: _Kind | None) -> Iterator[None]:
+    """Add the time inside to a kind's own seconds; building the request is the library's time, not ours."""
+    started = time.monotonic()
+    try:
+        yield
+    finally:
+        if kind is not None:
+            kind.report.seconds += time.monotonic() - started
 
 
 def distinct(calls: Iterable[WarmUp]) -> list[WarmUp]:
-    """Return each callable once, in order; by identity, since one need not be hashable."""
-    return list({id(call): call for call in calls}.values())
+    """Return each callable once, in order: by identity, since one need be neither hashable nor comparable."""
+    found: list[WarmUp] = []
+    for call in calls:
+        if not any(_same(call, other) for other in found):
+            found.append(call)
+    return found
+
+
+def _same(one: WarmUp, other: WarmUp) -> bool:
+    # A bound method is a new object each time it is named.
+    if isinstance(one, MethodType) and isinstance(other, MethodType):
+        return one.__self__ is other.__self__ and one.__func__ is other.__func__
+    return one is other
 
 
 def _holds(adopted: Payload, ours: Payload) -> bool:

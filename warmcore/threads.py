@@ -9,6 +9,8 @@ from warmcore.errors import DeadlineExceeded, StoreError
 
 T = TypeVar("T")
 
+MAX_SECONDS = 1e6  # more overflows the clock that waits
+
 
 def run_within(seconds: float, call: Callable[[], T]) -> T:
     """Return what `call` returns or raise what it raises; after `seconds` DeadlineExceeded, and its thread is left.
@@ -27,7 +29,7 @@ def run_within(seconds: float, call: Callable[[], T]) -> T:
 
     start_daemon(work)
     try:
-        value, error = answers.get(timeout=seconds)
+        value, error = answers.get(timeout=min(seconds, MAX_SECONDS))
     except queue.Empty:
         raise DeadlineExceeded(f"no answer within {seconds:.3g} s") from None
     if error is None:
