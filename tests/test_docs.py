@@ -1,4 +1,4 @@
-"""Documents that stay true: hooks, settings, commands stand in their reference, links lead somewhere, examples parse."""
+"""Documents that stay true: hooks, settings, commands stand in their reference, links lead somewhere, blocks parse."""
 
 import re
 import tomllib

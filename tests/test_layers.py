@@ -36,6 +36,7 @@ ORDER = """
     blob
     identity
     settings
+    tables
     breaker
     threads
     names

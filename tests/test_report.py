@@ -13,7 +13,8 @@ import pytest
 from tests.support import KIND, BrokenText, DemoEngine, Site, raises
 from warmcore import Difference, Report, Session, Usage
 from warmcore.identity import Absent
-from warmcore.report import Event, Events, KindReport, render
+from warmcore.report import Event, Events, KindReport
+from warmcore.tables import render
 
 
 def event(outcome: Any = "hit", name: Any = "look-up", **changes: Any) -> Event:

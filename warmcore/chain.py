@@ -18,6 +18,9 @@ from warmcore.threads import run_within
 
 T = TypeVar("T")
 
+MISS_SECONDS = 2.0
+"""How long a session remembers a miss: starts that follow each other do not ask again, and a publish clears it."""
+
 
 @dataclass(frozen=True)
 class Wanted:
@@ -43,7 +46,11 @@ class Standing:
 
 @dataclass
 class Chain:
-    """The stores in the config's order. `seen` keeps this start's answers by store and key, `silent` who gave none."""
+    """The stores in the config's order.
+
+    `seen` keeps this start's answers by store and key, `silent` who gave none. `missed` is when a store last had
+    nothing, and is shared by the starts of one session.
+    """
 
     stores: list[Store]
     events: Events
@@ -51,6 +58,7 @@ class Chain:
     spill_folder: Path | None = None
     seen: dict[tuple[str, str], Standing] = field(default_factory=dict)
     silent: set[str] = field(default_factory=set)
+    missed: dict[tuple[str, str], float] | None = None
 
     def look_up(self, wanted: Wanted, deadline: float) -> tuple[Store, Standing] | None:
         """Return the nearest fit artifact and its store; one event per store asked; `deadline` is monotonic."""
@@ -89,8 +97,10 @@ class Chain:
         try:
             answer = run_within(min(store.timeout, left), call)
         except StoreError as error:
-            store.breaker.failed(error)
-            if isinstance(error, DeadlineExceeded):
+            if not isinstance(error, DeadlineExceeded):
+                store.breaker.failed(error)
+            elif left > store.timeout / 2:  # else it was the budget that cut it short
+                store.breaker.failed(error)
                 self.silent.add(store.name)
             raise
         store.breaker.worked()
@@ -120,16 +130,28 @@ class Chain:
             return Standing("not applicable", reason)
         if time.monotonic() >= deadline:
             return Standing("timeout", "the budget was spent before this store was asked")
-        return self.read(store, wanted, min(deadline, time.monotonic() + store.timeout))
+        missed = {} if self.missed is None else self.missed
+        if time.monotonic() < missed.get((store.name, wanted.key), 0.0) + MISS_SECONDS:
+            return Standing("miss", "it was absent a moment ago", expect=Expect.ABSENT)
+        standing = self.read(store, wanted, min(deadline, time.monotonic() + store.timeout))
+        if standing.outcome == "miss":
+            missed[store.name, wanted.key] = time.monotonic()
+        return standing
 
     def _get(self, store: Store, key: str, sink: SpillSink, deadline: float, fresh: bool) -> str | None:
-        try:
-            version = self.call(store, deadline, lambda: store.get(self.stored_key(key), sink, fresh=fresh))
-        except Exception as error:  # noqa: BLE001  # the sink's own fault, or whatever it was
-            raise sink.fault or error from None
-        if sink.fault is not None:
-            raise sink.fault  # the store made nothing of it
-        return version
+        def get() -> str | None:
+            version = None
+            try:
+                version = store.get(self.stored_key(key), sink, fresh=fresh)
+            except Exception:
+                if sink.fault is None:
+                    raise
+            # What the sink refused is no failure of the store, whatever the store made of it.
+            if sink.fault is not None:
+                raise sink.fault
+            return version
+
+        return self.call(store, deadline, get)
 
     def _judge(self, wanted: Wanted, sealed: Blob, version: str) -> Standing:
         try:

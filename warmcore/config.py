@@ -23,11 +23,15 @@ Source = Path | Mapping[str, Any] | None
 
 @dataclass(frozen=True)
 class Policy:
-    """`budget`: for all looking, verifying and deciding of one start. `keep`: until a published entry expires."""
+    """`budget`: for all looking, verifying and deciding of one start. `keep`: until a published entry expires.
+
+    `on_write_error` says which store's failed publish makes the start's report a failed one: none, the nearest's, any.
+    """
 
     namespace: str = "default"
     budget: Duration = Duration(10)
     keep: Duration = Duration(30 * 86400)
+    on_write_error: Literal["ignore", "first", "all"] = "ignore"
     reports: Path | None = None
 
 

@@ -41,7 +41,7 @@ class Expect(Enum):
 
 
 class Entry(NamedTuple):
-    """One line of a listing: the size is that of the sealed bytes as they would be read."""
+    """One line of a listing; `size` is in bytes as the store keeps them, compressed if it compresses."""
 
     key: str
     version: str

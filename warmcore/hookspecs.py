@@ -48,6 +48,8 @@ class StoreSpec:
     def store_get(self, key: str, sink: Sink, fresh: bool) -> str | None:
         """Write the bytes at `key` into `sink` and return their version; None if there are none.
 
+        A wrapper that can't read what it got raises Reject with its version, so that a publish replaces exactly that.
+
         Called by the chain while adopting, by the CLI, and by wrappers. `fresh` asks for the strongest read there is.
         What was written is dropped unless a version is returned. Let what `sink.write` raises pass.
         """

@@ -209,9 +209,9 @@ class Cache(_Handle):
     def _ask(self, hook: str, kind: Any, **arguments: object) -> Any:
         try:
             value = getattr(self._hook, hook)(**arguments)
-        except WarmcoreError:
+        except (WarmcoreError, KeyboardInterrupt, SystemExit):
             raise
-        except Exception as error:
+        except BaseException as error:  # a panic of compiled code is no Exception
             raise CacheError(f"{hook} failed: {reason_of(error)}") from error
         if not isinstance(value, kind):
             raise CacheError(f"{hook} returned {type(value).__name__}, which its specification does not allow")

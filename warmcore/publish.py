@@ -138,6 +138,8 @@ def _attempt(
         return _Result("timeout", reason_of(error))
     except Exception as error:  # noqa: BLE001  # whatever a store does, the next one is published to
         return _Result("error", reason_of(error))
+    if chain.missed:
+        chain.missed.pop((store.name, wanted.key), None)
     return _Result("stored", bytes=source.size) if stored else _Result("refused", "another writer was faster")
 
 

@@ -13,6 +13,7 @@ from typing import Literal
 from warmcore.contracts import Usage
 from warmcore.errors import reason_of
 from warmcore.identity import Difference
+from warmcore.tables import render
 
 log = logging.getLogger("warmcore")
 
@@ -61,13 +62,17 @@ class KindReport:
 
 @dataclass
 class Report:
-    """One start of one engine process. `problems`: what could not be used, and why; `off`: why nothing was done."""
+    """One start of one engine process. `problems`: what could not be used, and why; `off`: why nothing was done.
+
+    `failed`: the publishes that failed, of those that `[policy] on_write_error` counts.
+    """
 
     namespace: str
     off: str | None = None
     problems: list[str] = field(default_factory=list)
     kinds: list[KindReport] = field(default_factory=list)
     events: list[Event] = field(default_factory=list)
+    failed: list[str] = field(default_factory=list)
     at: float = field(default_factory=time.time)
     id: str = field(default_factory=lambda: uuid.uuid4().hex[:12])
     path: Path | None = None
@@ -76,9 +81,20 @@ class Report:
         """Count look-ups by store and outcome; the sum is the number of look-ups."""
         return Counter((event.store, event.outcome) for event in self.events if event.name == "look-up")
 
+    def stores(self) -> dict[str, dict[str, float]]:
+        """Return figures by store: how often each outcome came, seconds spent, and bytes read and written."""
+        found: dict[str, dict[str, float]] = {}
+        for event in self.events:
+            figures = found.setdefault(event.store, {}) if event.store else {}
+            direction = "bytes_read" if event.name == "look-up" else "bytes_written"
+            for name, amount in ((event.outcome, 1), ("seconds", event.seconds), (direction, event.bytes)):
+                figures[name] = figures.get(name, 0) + amount
+        return found
+
     def to_json(self) -> str:
         """Return everything as JSON; what is no plain data (a cache may say anything was used) as its repr."""
-        return json.dumps(_plain(self), indent=1)
+        plain = {"stores": self.stores()} | {item.name: getattr(self, item.name) for item in fields(self)}
+        return json.dumps(_plain(plain), indent=1)
 
     def table(self) -> str:
         """Return the start as text: a line per event, then problems, and what differs from the nearest stored entry."""
@@ -88,9 +104,8 @@ class Report:
             ("kind", "step", "store", "outcome", "seconds", "bytes", "saved", "used", "reason"),
             list(map(self._row, self.events)),
         )
-        return "\n".join(
-            [*lines, *(f"problem: {problem}" for problem in self.problems), *filter(None, map(_differs, self.kinds))]
-        )
+        lines += [f"problem: {problem}" for problem in self.problems] + [f"failed: {each}" for each in self.failed]
+        return "\n".join([*lines, *filter(None, map(_differs, self.kinds))])
 
     def _row(self, event: Event) -> tuple[str, ...]:
         kind = next((kind for kind in self.kinds if kind.kind == event.kind), KindReport(event.kind))
@@ -130,14 +145,6 @@ class Events:
                 log.warning("listener failed: %s", reason_of(error))
 
 
-def render(heads: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:
-    """Lay out a text table; columns that are empty throughout are left out."""
-    kept = [index for index in range(len(heads)) if any(row[index] for row in rows)]
-    lines = [[row[index] for index in kept] for row in (heads, *rows)]
-    widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
-    return ["  ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)).rstrip() for line in lines]
-
-
 def _plain(value: object) -> object:
     if isinstance(value, (str, int, float)) or value is None:
         return value
@@ -147,7 +154,17 @@ def _plain(value: object) -> object:
         return {item.name: _plain(getattr(value, item.name)) for item in fields(value)}
     if isinstance(value, dict):
         return {str(name): _plain(item) for name, item in value.items()}
-    return list(map(_plain, value)) if isinstance(value, (list, tuple)) else repr(value)
+    if isinstance(value, (list, tuple)):
+        # A list in a list is nothing of ours, and may hold itself.
+        return [_shown(item) if type(item) in (list, tuple) else _plain(item) for item in value]
+    return _shown(value)
+
+
+def _shown(value: object) -> str:
+    try:
+        return repr(value)
+    except Exception:  # noqa: BLE001  # a plugin's own class
+        return f"a {type(value).__name__}"
 
 
 def _line(event: Event) -> str:

@@ -13,7 +13,7 @@ from warmcore.assembly import Assembly, assemble
 from warmcore.chain import Chain
 from warmcore.config import Config, is_disabled, load_config
 from warmcore.contracts import Context
-from warmcore.errors import ConfigError, PluginError, StoreError, WarmcoreError, reason_of
+from warmcore.errors import ConfigError, PluginError, StoreError, reason_of
 from warmcore.notes import write_whole
 from warmcore.plugins import Store
 from warmcore.report import Events, Report
@@ -41,6 +41,7 @@ class Session:
         self.config = Config()
         self._made = Assembly()
         self._closed = False
+        self._missed: dict[tuple[str, str], float] = {}
         try:
             self.config = _loaded(config)
             self.off = _nothing_to_do(self.config)
@@ -59,6 +60,7 @@ class Session:
         policy = self.config.policy
         report = Report(policy.namespace, self._off_for(context), list(self._made.problems))
         chain = Chain(self._made.stores, Events(self._made.listeners), policy.namespace, _spill_folder(policy.reports))
+        chain.missed = self._missed
         if report.off is not None:
             _warm_up_alone(context)
             return report
@@ -73,7 +75,11 @@ class Session:
             return
         self._closed = True
         end = time.monotonic() + CLOSE_SECONDS
-        threads = [start_daemon(partial(_close, store)) for store in self._made.stores]
+        try:
+            threads = [start_daemon(partial(_close, store)) for store in self._made.stores]
+        except StoreError as error:
+            log.debug("not all stores were closed: %s", error)
+            return
         for thread in threads:
             thread.join(timeout=max(end - time.monotonic(), 0.0))
 
@@ -141,7 +147,7 @@ def _write(report: Report, folder: Path | None) -> None:
         report.path = path
         for old in sorted(name for name in os.listdir(folder) if _REPORT.fullmatch(name))[:-MAX_REPORTS]:
             (folder / old).unlink(missing_ok=True)
-    except (WarmcoreError, OSError) as error:
+    except Exception as error:  # noqa: BLE001  # promise P1
         log.warning("no report was written: %s", reason_of(error))
 
 

@@ -100,6 +100,9 @@ class Start:
         asked = [(kind, kind.wanted) for kind in self.kinds if kind.wanted is not None]
         for kind, wanted in asked:
             self._contained(kind, "publish", partial(self._publish, kind, wanted, generation))
+        self.report.failed = self._failed()
+        for failed in self.report.failed:
+            log.error("%s", failed)
         for kind, _ in asked:
             self._contained(kind, "collect", partial(self._conclude, kind))
         explained = time.monotonic() + EXPLAIN_SECONDS
@@ -122,6 +125,8 @@ class Start:
         key = kind.cache.resolve(request)
         if parse_key(key)[:2] != (kind.cache.name, request.config_hash):
             raise CacheError(f"resolve returned {key!r:.200}, which is not of kind and config hash of the request")
+        if request.identity is not None and request.identity.config_hash != request.config_hash:
+            raise CacheError("request_params returned a config hash that is not its identity's")
         kind.report.identity = dict(request.identity.factors) if request.identity else {}
         kind.wanted, kind.report.key = Wanted(kind.cache, request, key), key
 
@@ -211,6 +216,14 @@ class Start:
         stored = publish(self.chain, wanted, offer, time.monotonic() + self.policy.budget)
         if stored is not None:
             kind.cache.install(self.context, stored)
+
+    def _failed(self) -> list[str]:
+        """Return the failed publishes that `on_write_error` counts, in words."""
+        writable = [store.name for store in self.chain.stores if store.mode == "read-write"]
+        counted = {"ignore": [], "first": writable[:1], "all": writable}[self.policy.on_write_error]
+        published = [event for event in self.chain.events.seen if event.name == "publish" and event.store in counted]
+        failures = [event for event in published if event.outcome in ("error", "timeout", "refused")]
+        return [f"publishing {event.kind} to store {event.store!r} failed: {event.reason}" for event in failures]
 
     def _conclude(self, kind: _Kind) -> None:
         if kind.cost is not None:

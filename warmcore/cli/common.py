@@ -12,6 +12,8 @@ from typing import Any, TextIO, TypeVar
 
 import click
 
+from warmcore.tables import render
+
 F = TypeVar("F", bound=Callable[..., object])
 
 config_option = click.option(
@@ -90,8 +92,6 @@ def deadline_option(seconds: float) -> Callable[[F], F]:
 
 def table(heads: Sequence[str], rows: Sequence[Sequence[str]], indent: str = "") -> list[str]:
     """Lay out a text table; without rows there is none."""
-    from warmcore.report import render
-
     return [f"{indent}{line}" for line in render(heads, rows)] if rows else []
 
 

@@ -135,12 +135,14 @@ def matches(version: str | None, expect: Expect | str) -> bool:
 
 
 def entries(root: Root, prefix: str) -> Iterator[Entry]:
-    """Yield an entry for each file of the store that names its key; what can't be read is passed over."""
+    """Yield an entry for each file of the store; one whose key is damaged may be any, and stands in every listing."""
     for folder, path in shards(root, OBJECTS):
         for name in filter(_FILE.fullmatch, listed(folder, path)):
             with suppress(StoreError), Place(root, folder, path / name).reading() as found:
-                if found is not None and found.key is not None and found.key.startswith(prefix):
-                    yield Entry(found.key, found.version, found.size)
+                if found is not None:
+                    key = f"{prefix}?{name}" if found.key is None else found.key
+                    if key.startswith(prefix):
+                        yield Entry(key, found.version, found.size)
 
 
 def _write_all(descriptor: int, chunk: bytes) -> None:
