@@ -219,3 +219,10 @@ def test_each_module_can_be_imported_first() -> None:
         f"print(json.dumps({{'broken': [module for module in {sorted(modules)} if not imports(module)]}}))\n"
     )
     assert fresh(program)["broken"] == []
+
+
+def test_the_map_in_the_architecture_names_every_module_in_this_order() -> None:
+    text = (ROOT / "ARCHITECTURE.md").read_text().split("```")[1]
+    named_there = [line.split()[0].rstrip("/") for line in text.splitlines() if line and not line[0].isspace()]
+    modules = {path.stem for path in CORE.iterdir()} - {"__init__", "__main__", "__pycache__", "py", "testing"}
+    assert named_there == [module for module in ORDER if module in modules]
