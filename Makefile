@@ -6,7 +6,8 @@ PYTEST_ARGS ?= -n 2 --tb=short
 venv := .venv
 oldest := .venv-triton36
 plugins := $(patsubst %/pyproject.toml,%,$(wildcard plugins/*/pyproject.toml))
-projects := pyproject.toml $(plugins:=/pyproject.toml)
+third_party := examples/warmcache-redis
+projects := pyproject.toml $(plugins:=/pyproject.toml) $(third_party)/pyproject.toml
 
 # What the main job needs, and what the tests of the JIT plugin need beside it.
 warm := -e . -e plugins/warmcache-disk -e plugins/warmcache-jit
@@ -27,6 +28,8 @@ warm: $(venv)/.ready-to-warm ## Run the main job: one cold start, one warm, one 
 
 test: setup lint ## Run all checks and tests, as CI does
 	$(venv)/bin/pytest $(PYTEST_ARGS)
+	# A third party's store, from its own folder, on a server of its own.
+	cd $(third_party) && $(CURDIR)/$(venv)/bin/pytest -q
 	# The JIT plugin with the oldest Triton that it supports; .venv has the newest.
 	$(oldest)/bin/pytest $(PYTEST_ARGS) plugins/warmcache-jit/tests
 	# No check of the core may be an assert, no warning of the interpreter may stay unseen.
@@ -55,7 +58,7 @@ $(venv)/.ready-to-warm: $(projects)
 	@touch $@
 
 $(venv)/.ready-to-test: $(projects)
-	$(call make_environment,$(venv),-e '.[dev]' $(plugins:%=-e %))
+	$(call make_environment,$(venv),-e '.[dev]' $(plugins:%=-e %) -e $(third_party))
 	@touch $(venv)/.ready-to-warm $@
 
 $(oldest)/.ready-to-test: $(projects)
