@@ -95,7 +95,7 @@ def states(cli: Cli, *args: str) -> dict[tuple[str, str], str]:
 
 def test_an_empty_store_is_listed_and_verified_in_words(cli: Cli, stores: dict[str, Store]) -> None:
     assert cli("ls") == cli("ls", "--config", "warmcore.toml")
-    assert (cli("ls").code, cli("ls").out) == (0, "nothing is stored\n")
+    assert (cli("ls").code, cli("ls").out) == (0, "nothing is stored in near, far\n")
     assert (cli("verify").code, cli("verify").out) == (0, "0 objects in 2 stores\n")
     assert sorted(path.name for path in Path().iterdir()) == ["warmcore.toml"]
 

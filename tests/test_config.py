@@ -73,10 +73,10 @@ def test_a_name_that_is_not_known_gets_its_place_and_a_near_match(
         (f'{STORE}timeout = "2 parsecs"', "[stores.local] timeout", "'2 parsecs' (str)", "a duration"),
         (f'{STORE}shared = "yes"', "[stores.local] shared", "'yes' (str)", "true or false"),
         (f"{STORE}trusted = 1", "[stores.local] trusted", "1 (int)", "true or false"),
-        ("caches = 5", "caches", "5 (int)", "a table"),
+        ("caches = 5", "caches", "5 (int)", "a list of names, or tables [caches.<name>]"),
         ("caches = [1]", "caches", "a list", "a list of strings"),
         ("[caches]\ndemo = 5", "[caches.demo]", "5 (int)", "a table"),
-        ("extensions = true", "extensions", "True (bool)", "a table"),
+        ("extensions = true", "extensions", "True (bool)", "a list of names"),
     ],
 )
 def test_a_value_of_the_wrong_type_is_shown_with_what_was_expected(
@@ -113,12 +113,13 @@ def test_tables_nested_out_of_reach_are_a_mistake_like_any_other(write: Any) -> 
 def test_a_missing_file_says_what_to_do(tmp_path: Path) -> None:
     named = tmp_path / "none.toml"
     assert (
-        mistake(None, {"WARMCORE_CONFIG": str(named)}) == f"{named}: no such file: create it, or unset WARMCORE_CONFIG"
+        mistake(None, {"WARMCORE_CONFIG": str(named)})
+        == f"{named}: no such file: create it, or name another (in WARMCORE_CONFIG, say)"
     )
 
 
 def test_a_folder_in_place_of_a_file_is_a_mistake(tmp_path: Path) -> None:
-    assert mistake(tmp_path) == f"{tmp_path}: can't be read: Is a directory"
+    assert mistake(tmp_path) == f"{tmp_path}: can't be read: Is a directory: name a file that this user may read"
 
 
 def test_a_config_under_the_home_of_nobody_is_a_mistake_and_no_crash() -> None:

@@ -2,11 +2,13 @@
 
 import re
 import tomllib
+from dataclasses import Field, fields
 from pathlib import Path
 
 import pytest
 
 import warmcore
+from warmcore import Context, Report
 from warmcore.artifact import Header
 from warmcore.config import Policy, StoreKeys, load_config
 from warmcore.discovery import GROUPS
@@ -76,3 +78,8 @@ def test_the_changelog_names_this_version() -> None:
 def test_every_plugin_stands_in_the_readme() -> None:
     readme = (ROOT / "README.md").read_text()
     assert [path.name for path in (ROOT / "plugins").iterdir() if f"plugins/{path.name}/README.md" not in readme] == []
+
+
+@pytest.mark.parametrize("field", [*fields(Context), *fields(Report)], ids=lambda field: field.name)
+def test_every_field_that_an_engine_sees_is_in_the_reference(field: Field[object]) -> None:
+    assert f"`{field.name}`" in (REFERENCE / "engine.md").read_text()

@@ -20,8 +20,8 @@ ORDER = """
     cli
     session
     start
-    explain
     publish
+    explain
     chain
     group
     assembly

@@ -136,14 +136,30 @@ def test_a_second_replica_adopts_and_has_nothing_to_tune(
     assert only(report).bytes == 2 * len(table(1))
 
 
-def test_a_restart_in_its_own_folder_needs_no_store(open_session: Open, store: MemoryStore, tmp_path: Path) -> None:
+def test_a_restart_in_its_own_folder_asks_a_store_only_whether_it_has_a_head(
+    open_session: Open, store: MemoryStore, tmp_path: Path
+) -> None:
     cold = cold_start(open_session, store, tmp_path / "a")
     asked = len(store.calls)
     engine = DemoEngine(tmp_path / "a")
     report = open_session([store_of(store)], cache_of(DemoCache(tmp_path / "a"))).start(engine.context())
     assert (only(report).outcome, only(report).store, engine.tuned) == ("hit", "engine folder", [])
-    assert len(store.calls) == asked
+    assert store.calls[asked:] == ["store_get"]
     assert only(report).generation not in (None, "local", only(cold).generation)
+
+
+@pytest.mark.parametrize("adopts_from", ["engine folder", "near"])
+def test_a_start_that_adopts_fills_a_farther_store_that_has_nothing(
+    open_session: Open, store: MemoryStore, tmp_path: Path, adopts_from: str
+) -> None:
+    cold_start(open_session, store, tmp_path / "a")
+    added, engine = MemoryStore(), DemoEngine(tmp_path / ("a" if adopts_from == "engine folder" else "b"))
+    stores = [store_of(store, "near"), store_of(added, "far")]
+    report = open_session(stores, cache_of(DemoCache(engine.folder))).start(engine.context())
+    assert (only(report).outcome, only(report).store) == ("hit", adopts_from)
+    far = tmp_path / "c"
+    warm = open_session([store_of(added)], cache_of(DemoCache(far))).start(DemoEngine(far).context())
+    assert (only(warm).outcome, only(warm).generation) == ("hit", only(report).generation)
 
 
 def test_a_note_of_another_key_counts_for_nothing(open_session: Open, store: MemoryStore, tmp_path: Path) -> None:

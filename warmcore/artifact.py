@@ -107,7 +107,7 @@ def unseal(
     head = parse_head(_start(sealed))
     _check_asked(head.header, request, key, namespace)
     if head.header.expires <= (time.time() if now is None else now):
-        raise Reject(f"expired at {head.header.expires} (Unix seconds)")
+        raise Reject(f"expired at {time.strftime('%Y-%m-%d %H:%M:%S', time.gmtime(head.header.expires))} UTC")
     return head.header, open_body(sealed, head)
 
 

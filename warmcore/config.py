@@ -136,9 +136,9 @@ def _read(source: Source, environ: Mapping[str, str], table: dict[str, Any]) -> 
     except FileNotFoundError:
         if not named:
             return None
-        raise ConfigError(f"{path}: no such file: create it, or unset WARMCORE_CONFIG") from None
+        raise ConfigError(f"{path}: no such file: create it, or name another (in WARMCORE_CONFIG, say)") from None
     except OSError as error:
-        raise ConfigError(f"{path}: can't be read: {error.strerror}") from None
+        raise ConfigError(f"{path}: can't be read: {error.strerror}: name a file that this user may read") from None
     except (ValueError, RecursionError) as error:
         raise ConfigError(f"{path}: not valid TOML: {error}".replace("\0", "?")) from None
 
@@ -213,38 +213,49 @@ def _check(table: Mapping[str, Any], path: Path | None, origins: Mapping[str, st
         if key not in _TOP:
             raise ConfigError(f"{key}: unknown key; {near(key, _TOP)}")
     stores = {name: _store(name, each) for name, each in _tables(table, "stores").items()}
+    if not stores and not table.get("chain"):
+        stores = {"local": StoreConfig("local", StoreKeys("disk"))}
+    chain, policy = _chain(table, stores), _policy(table)
+    strict = convert(table.get("strict", False), bool, "strict")
+    return Config(
+        _tables(table, "caches"), chain, _tables(table, "extensions"), stores, policy, strict, False, path, origins
+    )
+
+
+def _chain(table: Mapping[str, Any], stores: Mapping[str, StoreConfig]) -> tuple[str, ...]:
     wrapped = {inner for store in stores.values() if isinstance(inner := store.options.get("inner"), str)}
-    chain = convert(table.get("chain", [name for name in stores if name not in wrapped]), list[str], "chain")
-    if not stores and not chain:
-        stores, chain = {"local": StoreConfig("local", StoreKeys("disk"))}, ["local"]
+    outermost = [name for name in stores if name not in wrapped]
+    chain: list[str] = convert(table.get("chain") or outermost, list[str], "chain")
     for name in chain:
         if name not in stores:
             raise ConfigError(f"chain: no [stores.{masked(name)}]; {near(name, stores)}")
         if chain.count(name) > 1:
             raise ConfigError(f"chain: {name!r} stands in it twice: a store is asked once")
-    policy = fill(Policy, _table(table.get("policy", {}), "[policy]"), "[policy]")
+    return tuple(chain)
+
+
+def _policy(table: Mapping[str, Any]) -> Policy:
+    policy: Policy = fill(Policy, _table(table.get("policy", {}), "[policy]"), "[policy]")
     try:
         names.check_namespace(policy.namespace)
     except IdentityError:
         expected = "1 to 64 of a-z 0-9 . _ -, not . or .."
         raise ConfigError(f"[policy] namespace: found {shown(policy.namespace)}, expected {expected}") from None
-    strict = convert(table.get("strict", False), bool, "strict")
-    return Config(
-        _tables(table, "caches"),
-        tuple(chain),
-        _tables(table, "extensions"),
-        stores,
-        policy,
-        strict,
-        False,
-        path,
-        origins,
-    )
+    _more_than_0("[policy] budget", policy.budget)
+    _more_than_0("[policy] keep", policy.keep)
+    return policy
+
+
+def _more_than_0(place: str, seconds: float) -> None:
+    if seconds <= 0:
+        raise ConfigError(f"{place}: found {seconds:g} s, expected more than 0")
 
 
 def _tables(table: Mapping[str, Any], key: str) -> dict[str, dict[str, Any]]:
     """Read `[key.<name>]` tables; a plain list of names stands for tables without keys (TOML can't have both)."""
     value = table.get(key, {})
+    if key != "stores" and not isinstance(value, (list, Mapping)):
+        raise ConfigError(f"{key}: found {shown(value)}, expected a list of names, or tables [{key}.<name>]")
     if isinstance(value, list) and key != "stores":
         value = {name: {} for name in convert(value, list[str], key)}
     return {name: _table(each, f"[{key}.{name}]") for name, each in _table(value, key).items()}
@@ -262,6 +273,7 @@ def _store(name: str, table: dict[str, Any]) -> StoreConfig:
         raise ConfigError(f'{place}: no plugin named: add plugin = "disk" (see `warmcore list-plugins`)')
     common = parameters(StoreKeys)
     keys = fill(StoreKeys, {key: value for key, value in table.items() if key in common}, place)
+    _more_than_0(f"{place} timeout", keys.timeout)
     return StoreConfig(name, keys, {key: value for key, value in table.items() if key not in common})
 
 

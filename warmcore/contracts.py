@@ -162,8 +162,11 @@ class Context:
         """Raise IdentityError for what may not stand in an identity; called by the session, so no engine fails here."""
         names.check(names.HASH, "context config_hash", self.config_hash)
         _ = self.place.name
+        capability = self.capability
+        if capability is not None and not (isinstance(capability, tuple) and [*map(type, capability)] == [int, int]):
+            raise IdentityError(f"context capability is {capability!r:.40}: expected (major, minor), such as (9, 0)")
         for name, value in self.factors.items():
-            _check_engine_factor(names.check(names.FACTOR, "factor name", name), value)
+            _check_engine_factor(names.check(names.ENGINE_FACTOR, "factor name", name), value)
 
 
 def _check_engine_factor(name: str, value: Scalar) -> None:

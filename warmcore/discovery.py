@@ -1,9 +1,12 @@
 """What is installed: plugins as their entry points say, read without importing any, loaded one at a time when named."""
 
 import importlib.metadata
+import re
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+
+from packaging.specifiers import InvalidSpecifier, SpecifierSet
 
 import warmcore
 from warmcore.errors import PluginError, reason_of
@@ -16,6 +19,9 @@ GROUPS = {
     "command": "warmcore.commands",
 }
 LOAD_SECONDS = 5.0
+
+# packaging.requirements would read it too, and takes a fifth of `warmcore list-plugins` to import.
+_CORE = re.compile(r"(?i:warmcore)\s*(\[[^\]]*\])?(?P<versions>[^;a-z0-9_.-][^;]*|)(;\s*(?P<marker>.*))?")
 
 
 @dataclass(frozen=True)
@@ -83,23 +89,32 @@ def _distributions() -> Iterator[importlib.metadata.Distribution]:
 
 
 def _other_core(distribution: importlib.metadata.Distribution) -> str | None:
-    from packaging.requirements import InvalidRequirement, Requirement
-
-    for text in distribution.requires or ():
-        if not text.lower().startswith("warmcore"):
-            continue
+    for requirement in distribution.requires or ():
         try:
-            requirement = Requirement(text)
-        except InvalidRequirement:
-            return f"its requirement {text!r} can't be read"
-        applies = requirement.marker is None or requirement.marker.evaluate({"extra": ""})
-        if (
-            requirement.name.lower() == "warmcore"
-            and applies
-            and not requirement.specifier.contains(warmcore.__version__, prereleases=True)
-        ):
-            return f"made for warmcore {requirement.specifier}, this is {warmcore.__version__}: install its match"
+            versions = SpecifierSet(_versions_of_core(requirement))
+        except InvalidSpecifier:
+            return f"its requirement {requirement!r} can't be read"
+        if not versions.contains(warmcore.__version__, prereleases=True):
+            return f"made for warmcore {versions}, this is {warmcore.__version__}: install its match"
     return None
+
+
+def _versions_of_core(requirement: str) -> str:
+    """Return the versions of the core that a requirement asks for; empty, so any, if it asks for something else."""
+    found = _CORE.fullmatch(requirement)
+    if found is None or (found["marker"] and not _applies(found["marker"])):
+        return ""
+    return found["versions"].strip("() ")
+
+
+def _applies(marker: str) -> bool:
+    # Slow to import, and hardly a plugin needs it here.
+    from packaging.markers import InvalidMarker, Marker
+
+    try:
+        return Marker(marker).evaluate({"extra": ""})
+    except InvalidMarker:
+        return True
 
 
 def _twice(item: Found, found: list[Found]) -> str:

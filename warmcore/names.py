@@ -17,6 +17,8 @@ ARTIFACT = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9._-]{0,511}")
 NAMESPACE = re.compile(r"[a-z0-9._-]{1,64}")
 GENERATION = re.compile(r"[0-9a-z]{1,64}")
 FACTOR = re.compile(r"[a-z][a-z0-9_.]{0,63}")
+# Room for a cache to put `engine.` before it.
+ENGINE_FACTOR = re.compile(r"[a-z][a-z0-9_.]{0,56}")
 
 _FORBIDDEN = frozenset('\\:*?"<>|')
 _DEVICE = re.compile(r"(con|prn|aux|nul|clock\$|conin\$|conout\$|com[0-9¹²³]|lpt[0-9¹²³])( *\..*)?", re.IGNORECASE)

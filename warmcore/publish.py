@@ -2,6 +2,7 @@
 
 import threading
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from warmcore import artifact
@@ -9,6 +10,7 @@ from warmcore.blob import Blob, BlobSource, Payload
 from warmcore.chain import Chain, Standing, Wanted, barred, untrusted
 from warmcore.contracts import Expect, Fence
 from warmcore.errors import DeadlineExceeded, Reject, reason_of
+from warmcore.explain import read_head
 from warmcore.plugins import Store
 from warmcore.report import Outcome
 from warmcore.threads import start_daemon
@@ -36,10 +38,12 @@ class _Result:
     payload: Payload | None = None
 
 
-def publish(chain: Chain, wanted: Wanted, offer: Offer, deadline: float) -> Payload | None:
+def publish(
+    chain: Chain, wanted: Wanted, offer: Offer, deadline: float, stores: Sequence[Store] | None = None
+) -> Payload | None:
     """Publish to each writable store, nearest first, one event each; returns what was stored first, with its origin."""
     stored = None
-    for store in chain.stores:
+    for store in chain.stores if stores is None else stores:
         started = time.monotonic()
         result = _publish_to(chain, store, wanted, offer, deadline)
         chain.emit("publish", store, wanted, result.outcome, result.reason, started, result.bytes)
@@ -61,6 +65,14 @@ def back_fill(chain: Chain, wanted: Wanted, found: Store, sealed: Blob) -> threa
             chain.emit("back-fill", store, wanted, result.outcome, result.reason, started, result.bytes)
 
     return start_daemon(copy) if lacking else None
+
+
+def lacking(chain: Chain, wanted: Wanted, deadline: float) -> list[Store]:
+    """Return the writable stores that this start did not ask and that have no head under the key."""
+    unasked = [store for store in chain.stores if (store.name, wanted.key) not in chain.seen]
+    writable = [store for store in unasked if _may_write(store, wanted) is None]
+    key = chain.stored_key(wanted.key)
+    return [store for store in writable if read_head(chain, store, key, deadline) is None]
 
 
 def _publish_to(chain: Chain, store: Store, wanted: Wanted, offer: Offer, deadline: float) -> _Result:

@@ -18,7 +18,7 @@ from warmcore.errors import CacheError, IdentityError, Reject, reason_of
 from warmcore.explain import nearest
 from warmcore.identity import parse_key
 from warmcore.plugins import Cache, Store
-from warmcore.publish import Offer, back_fill, publish
+from warmcore.publish import Offer, back_fill, lacking, publish
 from warmcore.report import Event, KindReport, Outcome, Report, Step
 
 ENGINE_FOLDER = "engine folder"
@@ -93,6 +93,11 @@ class Start:
             finally:
                 for kind in kinds:
                     kind.report.warm_up_seconds = time.monotonic() - started
+
+        for kind in self.kinds:
+            if kind.wanted and kind.cache.name not in self.context.warm_ups:
+                passed = ", ".join(sorted(self.context.warm_ups)) or "none"
+                self._emit(kind, "warm-up", "not applicable", f"the engine passes no warm-up for it (passed: {passed})")
 
     def publish_all(self) -> None:
         """Collect every kind, publish what is new under one generation, and say what was used and what it saved."""
@@ -191,13 +196,15 @@ class Start:
         once, started = _Once(call), time.monotonic()
         try:
             kind.cache.warm_up(replace(self.context, warm_ups={**self.context.warm_ups, kind.cache.name: once}))
-            self._emit(kind, "warm-up", "done", "", started)
+            if once.error is None:
+                self._emit(kind, "warm-up", "done", "", started)
         except Exception as error:  # noqa: BLE001  # the plugin's own failure; the engine's is raised below
             if once.error is None:
                 self._fail(kind, "warm-up", error, started)
         if not once.ran:
             once()
         if once.error is not None:
+            self._emit(kind, "warm-up", "error", f"the engine's own: {reason_of(once.error)}", started)
             raise once.error
 
     def _publish(self, kind: _Kind, wanted: Wanted, generation: str) -> None:
@@ -206,14 +213,18 @@ class Start:
         if ours is None:
             self._emit(kind, "publish", "not applicable", "empty: the warm-up left nothing to publish", started)
             return
-        adopted = kind.adopted is not None and kind.report.generation != LOCAL
-        if adopted and kind.adopted is not None and _holds(kind.adopted, ours):
+        deadline = time.monotonic() + self.policy.budget
+        adopted = kind.report.generation not in (None, LOCAL)
+        if kind.adopted is not None and adopted and _holds(kind.adopted, ours):
             self._emit(kind, "publish", "unchanged", "nothing new since it was adopted", started)
+            # A store that was added, or lost its entries, is filled by those that start warm, too.
+            offer = Offer(kind.adopted, kind.report.generation or generation, kind.cost, self.policy.keep)
+            publish(self.chain, wanted, offer, deadline, lacking(self.chain, wanted, deadline))
             return
         spent = kind.report.warm_up_seconds
         cost = None if spent is None else spent + (kind.cost or 0.0)
         offer = Offer(ours, generation, cost, self.policy.keep, changed=adopted)
-        stored = publish(self.chain, wanted, offer, time.monotonic() + self.policy.budget)
+        stored = publish(self.chain, wanted, offer, deadline)
         if stored is not None:
             kind.cache.install(self.context, stored)
 

@@ -20,17 +20,18 @@ COUNT = 24
 
 @dataclass(frozen=True)
 class Replica:
-    """One start: its heading, its arguments, and how many kernels it should compile."""
+    """One start: what it is, its arguments, and how many kernels it should compile."""
 
+    name: str
     heading: str
     arguments: tuple[str, ...]
     compiles: int
 
 
 REPLICAS = (
-    Replica("replica 1, cold: nothing is stored yet", (), COUNT),
-    Replica("replica 2, warm: adopts what replica 1 published; replica 1's folder is deleted", (), 0),
-    Replica("replica 3, another identity: tensor_parallel is 2", ("--tensor-parallel", "2"), COUNT),
+    Replica("cold", "nothing is stored yet", (), COUNT),
+    Replica("warm", "adopts what replica 1 published; replica 1's folder is deleted", (), 0),
+    Replica("changed", "another identity: tensor_parallel is 2", ("--tensor-parallel", "2"), COUNT),
 )
 
 
@@ -48,35 +49,38 @@ def main() -> int:
 
 def run(base: Path) -> int:
     """Start all replicas in `base`; return the exit status."""
-    found = []
+    found, lines = [], []
     for number, replica in enumerate(REPLICAS, 1):
         folder = base / f"replica-{number}"
         folder.mkdir(parents=True)
+        print(f"== replica {number}, {replica.name}: {replica.heading}", flush=True)
+        started = time.monotonic()
         found.append(start(replica, folder))
+        seconds = time.monotonic() - started
+        print(f"{seconds:.1f} s\n", flush=True)
+        lines.append(f"replica {number}  {replica.name:<7}  {found[-1]!s:>4} compiles  {seconds:5.1f} s")
         if number == 1:
             shutil.rmtree(folder)
     expected = [replica.compiles for replica in REPLICAS]
     if found != expected:
         print(f"failed: compiled {listed(found)}, expected {listed(expected)}: see the tables above", file=sys.stderr)
         return 1
-    print(f"compiled {listed(found)}: the second replica started warm (store and reports: {base})")
+    print(*lines, f"the second replica started warm; store and reports: {base}", sep="\n")
     return 0
 
 
 def start(replica: Replica, folder: Path) -> int | None:
     """Start one replica with a working folder of its own, show what it prints; return how many kernels it compiled."""
-    print(f"== {replica.heading}", flush=True)
     environment = os.environ | {
         "TRITON_CACHE_DIR": str(folder),
         "TRITON_DEFAULT_FP_FUSION": "1",  # Triton 3.9 wants it said
         "WARMCORE_CONFIG": str(HERE / "warmcore.toml"),
     }
     command = [sys.executable, str(HERE / "engine.py"), *replica.arguments]
-    started = time.monotonic()
     child = subprocess.run(  # noqa: S603  # this very example
         command, cwd=folder.parent, env=environment, stdout=subprocess.PIPE, text=True, check=False
     )
-    print(f"{child.stdout}{time.monotonic() - started:.1f} s\n", flush=True)
+    print(child.stdout, end="", flush=True)
     said = re.search(r"^compiled (\d+), ", child.stdout, re.MULTILINE)
     return int(said[1]) if child.returncode == 0 and said else None
 

@@ -85,7 +85,7 @@ def epilog(*examples: str, problem: str) -> str:
 
 def deadline_option(seconds: float) -> Callable[[F], F]:
     """Return the decorator that adds `--deadline SECONDS` to a command."""
-    kind = click.FloatRange(min=0, min_open=True)
+    kind = click.FloatRange(min=0, max=1e6, min_open=True)
     text = "How long each store may take, in seconds."
     return click.option("--deadline", type=kind, metavar="SECONDS", default=seconds, show_default=True, help=text)
 

@@ -37,7 +37,11 @@ def command(prefix: str, path: Path | None, deadline: float) -> Output:
     """
     with open_stores(path) as stores:
         rows = [_row(stored, header) for stored, header in _with_headers(stores, prefix, deadline)]
-    lines = table(HEADS, [_cells(row) for row in rows]) or ["nothing is stored"]
+    names = ", ".join(store.name for store in stores.chain.stores) or "no store"
+    nothing = (
+        f"nothing is stored in {names}" if not prefix else f"nothing in {names} has a key that starts with {prefix!r}"
+    )
+    lines = table(HEADS, [_cells(row) for row in rows]) or [nothing]
     return Output(lines, {"entries": rows}, 1 if stores.problems else 0)
 
 
