@@ -527,3 +527,20 @@ def test_payloads_read_are_views_of_verified_bytes(wanted: Wanted) -> None:
     assert payload.origin is not None
     assert (payload.origin.namespace, payload.origin.key) == ("default", wanted.key)
     assert BlobSource(*payload.values()).size == Payload({"x": Blob.of(table(1))}).size
+
+
+def test_a_miss_is_remembered_for_a_moment_and_asked_again_after_it(
+    wanted: Wanted, monkeypatch: pytest.MonkeyPatch
+) -> None:  # EN-06
+    plugin = MemoryStore()
+    missed: dict[tuple[str, str], float] = {}
+    for _ in range(2):
+        chain = chain_of(store_of(plugin))
+        chain.missed = missed
+        assert look_up(chain, wanted) is None
+    assert plugin.calls == ["store_get"]
+    put(plugin, wanted, sealed(GOOD, wanted))
+    monkeypatch.setattr("warmcore.chain.MISS_SECONDS", 0.0)
+    chain = chain_of(store_of(plugin))
+    chain.missed = missed
+    assert look_up(chain, wanted) is not None

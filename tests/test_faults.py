@@ -303,3 +303,62 @@ with Session(config) as session:
     }
     Session(config).start(engine.context())
     assert engine.tuned == []
+
+
+IN_A_MOUNT = """
+import subprocess
+folder = Path(sys.argv[1])
+sys.path.insert(0, sys.argv[2])
+
+def mount(*arguments):
+    subprocess.run(["mount", *map(str, arguments)], check=True)
+
+def start(name):
+    engine = DemoEngine(folder / name)
+    config = {
+        "caches": {KIND: {"folder": str(folder / name)}},
+        "stores": {"local": {"plugin": "disk", "path": str(folder / "mount" / "store")}},
+        "policy": {"reports": str(folder / "reports")},
+    }
+    with Session(config) as session:
+        report = session.start(engine.context())
+    published = [[event.outcome, event.reason] for event in report.events if event.name == "publish"]
+    say(engine.runs, report.kinds[0].outcome, published)
+
+"""
+FULL = """
+mount("-t", "tmpfs", "-o", "size=64k", "tmpfs", folder / "mount")
+(folder / "mount" / "filler").write_bytes(bytes(64 << 10))
+start("second")
+"""
+READ_ONLY = """
+mount("-t", "tmpfs", "tmpfs", folder / "mount")
+start("first")
+mount("-o", "remount,ro", "tmpfs", folder / "mount")
+start("second")
+"""
+READ_ONLY_ROOT = """
+(folder / "second").mkdir()
+mount("-t", "tmpfs", "tmpfs", folder / "second")
+mount("-o", "remount,bind,ro", "/")
+start("second")
+"""
+
+
+@pytest.mark.parametrize(
+    ("program", "outcome", "publish"),
+    [(FULL, "miss", "error"), (READ_ONLY, "hit", "unchanged"), (READ_ONLY_ROOT, "miss", "error")],
+    ids=["full", "read-only", "read-only root"],
+)
+def test_a_file_system_that_takes_nothing_is_one_reason_and_the_engine_starts(
+    site: Site, tmp_path: Path, program: str, outcome: str, publish: str
+) -> None:
+    (tmp_path / "mount").mkdir()
+    unshare = ["unshare", "--mount", *([] if os.geteuid() == 0 else ["--map-root-user"])]
+    command = [*unshare, sys.executable, "-B", "-c", PRELUDE + IN_A_MOUNT + program, str(tmp_path), str(site.folder)]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=30)
+    runs, found, published = said(done)[-1]
+    ((outcome_there, reason),) = published
+    assert (runs, found, outcome_there) == (1, outcome, publish)
+    assert len(reason.splitlines()) == 1
+    assert str(tmp_path / "mount") in reason or publish == "unchanged"

@@ -157,6 +157,9 @@ def test_a_start_that_adopts_fills_a_farther_store_that_has_nothing(
     stores = [store_of(store, "near"), store_of(added, "far")]
     report = open_session(stores, cache_of(DemoCache(engine.folder))).start(engine.context())
     assert (only(report).outcome, only(report).store) == ("hit", adopts_from)
+    end = time.monotonic() + 5
+    while not added.objects and time.monotonic() < end:
+        time.sleep(0.01)
     far = tmp_path / "c"
     warm = open_session([store_of(added)], cache_of(DemoCache(far))).start(DemoEngine(far).context())
     assert (only(warm).outcome, only(warm).generation) == ("hit", only(report).generation)
@@ -986,3 +989,45 @@ def test_a_secret_shows_nowhere_in_a_start(
         assert (session.off is None) == (password == {"env": "PASSWORD"})
     written = "".join(path.read_text() for path in (tmp_path / "reports").iterdir())
     assert CANARY not in written + caplog.text
+
+
+def test_a_warm_start_does_not_wait_for_farther_stores_that_hang(
+    open_session: Open, store: MemoryStore, tmp_path: Path
+) -> None:
+    cold_start(open_session, store, tmp_path / "a")
+    hung = [store_of(FaultyStore(store_get=hangs), f"far-{number}") for number in range(5)]
+    engine = DemoEngine(tmp_path / "b")
+    started = time.monotonic()
+    report = open_session([store_of(store, "near"), *hung], cache_of(DemoCache(engine.folder))).start(engine.context())
+    assert (only(report).outcome, time.monotonic() - started < 1.5) == ("hit", True)
+
+
+def test_a_warm_up_that_fails_half_way_publishes_what_it_made_and_is_in_the_report(
+    open_session: Open, store: MemoryStore, tmp_path: Path
+) -> None:
+    engine = DemoEngine(tmp_path / "a")
+
+    def warm_up() -> None:
+        engine.warm_up()
+        raise EngineFault("one kernel does not compile")
+
+    session = open_session([store_of(store)], cache_of(DemoCache(tmp_path / "a")))
+    with pytest.raises(EngineFault):
+        session.start(engine.context(warm_ups={KIND: warm_up}))
+    (path,) = (tmp_path / "reports").glob("*.json")
+    events = {(event["name"], event["outcome"]): event["reason"] for event in json.loads(path.read_text())["events"]}
+    assert "one kernel does not compile" in events["warm-up", "error"]
+    assert ("publish", "stored") in events
+
+
+class Panic(BaseException):
+    """What a panic of compiled code is."""
+
+
+@pytest.mark.parametrize("hook", HOOKS)
+def test_a_panic_in_a_hook_is_contained(open_session: Open, store: MemoryStore, tmp_path: Path, hook: str) -> None:
+    cold_start(open_session, store, tmp_path / "a")
+    engine = DemoEngine(tmp_path / "b")
+    plugin = FaultyCache(tmp_path / "b", **{hook: raises(Panic("oops"))})
+    open_session([store_of(store)], cache_of(plugin)).start(engine.context())
+    assert engine.runs == 1

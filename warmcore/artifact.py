@@ -189,6 +189,8 @@ def _check_asked(header: Header, request: Request, key: str, namespace: str) -> 
         identity = Identity(header.identity)
     except IdentityError as error:
         raise Reject(f"sealed identity is not valid: {error}") from None
+    if header.cost_seconds is not None and header.cost_seconds < 0:
+        raise Reject(f"sealed cost is {header.cost_seconds:g} s: expected 0 or more")
     if request.identity is not None and (differences := diff(request.identity, identity)):
         factors = ", ".join(difference.factor for difference in differences)
         raise Reject(f"sealed for another identity: it differs in {factors:.200}")

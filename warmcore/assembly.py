@@ -86,10 +86,12 @@ class _Builder:
         for key in ("mode", "shared", "trusted"):
             if inner and f"stores.{name}.{key}" in self.config.origins:
                 raise ConfigError(f"{place} {key}: it wraps another store and takes this from [stores.{inner[0].name}]")
-        return Store(name, plugin, store.keys, next(iter(inner), None))
+        return _within(place, lambda: Store(name, plugin, store.keys, next(iter(inner), None)))
 
     def cache(self, kind: str) -> Cache:
-        return Cache(kind, self._construct("cache", kind, self.config.caches[kind], f"[caches.{kind}]", convert))
+        place = f"[caches.{kind}]"
+        plugin = self._construct("cache", kind, self.config.caches[kind], place, convert)
+        return _within(place, lambda: Cache(kind, plugin))
 
     def listener(self, name: str) -> Callable[[Event], None]:
         plugin = self._construct("extension", name, self.config.extensions[name], f"[extensions.{name}]", convert)
@@ -108,12 +110,17 @@ class _Builder:
             if default is Parameter.empty and key not in options:
                 raise ConfigError(f"{place} {key}: missing; its plugin needs it")
         arguments = {key: give(value, known[key][0], f"{place} {key}") for key, value in options.items()}
-        try:
-            return run_within(LOAD_SECONDS, lambda: plugin(**arguments))
-        except ConfigError as error:
-            raise ConfigError(f"{place} {error}") from None
-        except Exception as error:
-            raise PluginError(f"{place} can't be set up: {reason_of(error)}") from error
+        return _within(place, lambda: plugin(**arguments))
+
+
+def _within(place: str, make: Callable[[], T]) -> T:
+    """Run a plugin's code in a daemon thread; what it raises becomes PluginError, but for a mistake in the config."""
+    try:
+        return run_within(LOAD_SECONDS, make)
+    except ConfigError as error:
+        raise ConfigError(f"{place} {error}") from None
+    except Exception as error:
+        raise PluginError(f"{place} can't be set up: {reason_of(error)}") from error
 
 
 def _try(problems: list[str], made: list[T], what: str, make: Callable[[], T]) -> None:

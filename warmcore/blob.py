@@ -12,6 +12,7 @@ from warmcore.errors import DeadlineExceeded, Reject, StoreError, WarmcoreError
 
 CHUNK = 1 << 20
 SPILL_AT = 8 << 20
+SMALL = 4096
 
 ReadAt = Callable[[int, int], bytes]
 
@@ -119,7 +120,7 @@ class SpillSink:
         self._deadline = deadline
         self._spill_folder = spill_folder
         self._size = 0
-        self._memory = bytearray()
+        self._pieces: list[bytes | bytearray] = []
         self._file: _PrivateFile | None = None
         # Kept, because a store may wrap what it did not raise itself.
         self.fault: WarmcoreError | None = None
@@ -142,18 +143,28 @@ class SpillSink:
             raise Reject(f"over {self._cap} bytes, the cap for this kind")
         if self._file is None and self._size > SPILL_AT:
             self._file = _PrivateFile(self._spill_folder)
-            self._file.append(bytes(self._memory))
-            self._memory = bytearray()
+            for piece in self._pieces:
+                self._file.append(piece)
+            self._pieces.clear()
         if self._file is None:
-            self._memory += chunk
+            self._hold(chunk)
         else:
             self._file.append(chunk)
+
+    def _hold(self, chunk: bytes) -> None:
+        # As it came, since a copy costs more than the read did; small ones together, lest their number outgrow them.
+        if len(chunk) >= SMALL:
+            self._pieces.append(bytes(chunk))
+        elif self._pieces and isinstance(self._pieces[-1], bytearray):
+            self._pieces[-1] += chunk
+        else:
+            self._pieces.append(bytearray(chunk))
 
     def blob(self) -> Blob:
         """Return all that was written."""
         if self._file is not None:
             return Blob(self._size, self._file.read_at)
-        return Blob.of(bytes(self._memory))
+        return Blob.of(b"".join(self._pieces))
 
 
 class BlobSource:
@@ -193,7 +204,7 @@ class _PrivateFile:
                 continue
         raise StoreError("no folder to spill a large artifact to: set TMPDIR to one that can be written")
 
-    def append(self, chunk: bytes) -> None:
+    def append(self, chunk: bytes | bytearray) -> None:
         view = memoryview(chunk)
         try:
             while view:

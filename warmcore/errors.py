@@ -67,7 +67,7 @@ def reason_of(error: BaseException) -> str:
     """Return what an error says on one line, at most 300 characters: one of ours as it is, any other with its type."""
     try:
         text = " ".join(str(error).split())[:300]
-    except Exception:  # noqa: BLE001  # a plugin's own class, broken too
+    except BaseException:  # noqa: BLE001  # a plugin's own class, broken too
         text = ""
     name = type(error).__name__
     if isinstance(error, WarmcoreError):

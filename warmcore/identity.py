@@ -96,6 +96,8 @@ class Identity:
 
 def diff(left: Identity, right: Identity) -> list[Difference]:
     """Return the factors in which two identities differ, by name, with both values."""
+    if left == right:
+        return []
     found = []
     for name in sorted({*left.factors, *right.factors}):
         ours, theirs = (side.factors.get(name, Absent.ABSENT) for side in (left, right))

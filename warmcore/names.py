@@ -71,7 +71,7 @@ def _fault(name: str) -> str | None:
         return f"{size} bytes long, expected 1 to {MAX_NAME_BYTES}"
     if not unicodedata.is_normalized("NFC", name):
         return "not in Unicode normal form C"
-    if any(character in _FORBIDDEN or not character.isprintable() for character in name):
+    if not (name.isprintable() and _FORBIDDEN.isdisjoint(name)):
         return 'holds a control character or one of \\ : * ? " < > |'
     return next(filter(None, map(_segment_fault, name.split("/"))), None)
 

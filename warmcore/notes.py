@@ -43,7 +43,7 @@ def read_note(path: Path) -> Note | None:
     """Return the note at `path`; None if there is none, or it is not one."""
     try:
         # Whatever stands there must not be waited for, as a pipe would be.
-        with open(os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC), "rb") as file:
+        with open(path, "rb", opener=lambda name, flags: os.open(name, flags | os.O_NONBLOCK)) as file:
             return msgspec.json.decode(file.read(MAX_NOTE), type=Note)
     except (OSError, msgspec.MsgspecError, RecursionError):
         return None

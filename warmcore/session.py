@@ -23,7 +23,7 @@ from warmcore.threads import start_daemon
 log = logging.getLogger("warmcore")
 
 MAX_REPORTS = 100
-CLOSE_SECONDS = 1.0
+CLOSE_SECONDS = 0.5
 
 _REPORT = re.compile(r"\d{15}-[0-9a-f]{12}\.json")
 
@@ -70,7 +70,7 @@ class Session:
             _write(report, policy.reports)
 
     def close(self) -> None:
-        """Let the stores go; those that do not answer are left behind after 1 s in all."""
+        """Let the stores go; those that do not answer are left behind after 0.5 s in all."""
         if self._closed:
             return
         self._closed = True

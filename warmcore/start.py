@@ -20,6 +20,7 @@ from warmcore.identity import parse_key
 from warmcore.plugins import Cache, Store
 from warmcore.publish import Offer, back_fill, lacking, publish
 from warmcore.report import Event, KindReport, Outcome, Report, Step
+from warmcore.threads import start_daemon
 
 ENGINE_FOLDER = "engine folder"
 LOCAL = "local"
@@ -64,7 +65,11 @@ class Start:
         self.report.kinds = [kind.report for kind in self.kinds]
         self.report.events = self.chain.events.seen
         self.adopt_all()
-        self.warm_up_all()
+        try:
+            self.warm_up_all()
+        except Exception:
+            self.publish_all()  # what did compile need not be compiled again by the engine's next try
+            raise
         self.publish_all()
         return self.report
 
@@ -198,8 +203,10 @@ class Start:
             kind.cache.warm_up(replace(self.context, warm_ups={**self.context.warm_ups, kind.cache.name: once}))
             if once.error is None:
                 self._emit(kind, "warm-up", "done", "", started)
-        except Exception as error:  # noqa: BLE001  # the plugin's own failure; the engine's is raised below
+        except BaseException as error:  # the plugin's own failure; the engine's is raised below
             if once.error is None:
+                if isinstance(error, (KeyboardInterrupt, SystemExit)):
+                    raise
                 self._fail(kind, "warm-up", error, started)
         if not once.ran:
             once()
@@ -219,7 +226,8 @@ class Start:
             self._emit(kind, "publish", "unchanged", "nothing new since it was adopted", started)
             # A store that was added, or lost its entries, is filled by those that start warm, too.
             offer = Offer(kind.adopted, kind.report.generation or generation, kind.cost, self.policy.keep)
-            publish(self.chain, wanted, offer, deadline, lacking(self.chain, wanted, deadline))
+            # Not waited for: what hangs there must not hold up a warm start.
+            start_daemon(lambda: publish(self.chain, wanted, offer, deadline, lacking(self.chain, wanted, deadline)))
             return
         spent = kind.report.warm_up_seconds
         cost = None if spent is None else spent + (kind.cost or 0.0)
@@ -256,7 +264,7 @@ class Start:
             except Exception as error:  # noqa: BLE001  # promise P1: whatever went wrong, the engine starts
                 self._fail(kind, step, error, started)
 
-    def _fail(self, kind: _Kind, step: Step, error: Exception, started: float) -> None:
+    def _fail(self, kind: _Kind, step: Step, error: BaseException, started: float) -> None:
         if kind.adopted is None and step in ("look-up", "install"):
             kind.report.outcome, kind.report.reason = "error", reason_of(error)
         self._emit(kind, step, "error", reason_of(error), started)

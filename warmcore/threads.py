@@ -5,7 +5,7 @@ import threading
 from collections.abc import Callable
 from typing import TypeVar
 
-from warmcore.errors import DeadlineExceeded, StoreError
+from warmcore.errors import DeadlineExceeded, StoreError, reason_of
 
 T = TypeVar("T")
 
@@ -36,13 +36,13 @@ def run_within(seconds: float, call: Callable[[], T]) -> T:
         return value  # type: ignore[return-value]  # None only if T is
     if isinstance(error, Exception):
         raise error
-    raise StoreError(f"tried to end the process with {type(error).__name__}")
+    raise StoreError(f"tried to end the process: {reason_of(error)}")
 
 
 def start_daemon(work: Callable[[], object]) -> threading.Thread:
     """Start a daemon thread; StoreError if the system has none left."""
-    thread = threading.Thread(target=work, name="warmcore", daemon=True)
     try:
+        thread = threading.Thread(target=work, name="warmcore", daemon=True)
         thread.start()
     except RuntimeError as error:
         raise StoreError(f"no thread to be had: {error}") from None

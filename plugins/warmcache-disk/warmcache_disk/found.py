@@ -37,9 +37,11 @@ class Found:
     def chunks(self) -> Iterator[bytes]:
         """Yield the bytes behind the line, of this one file, whatever replaces it meanwhile."""
         position, end = self.start, self.start + self.size
+        # What is small goes to its sink in one piece, which is not put together again there.
+        step = self.size if self.size <= frame.AT_ONCE else frame.CHUNK
         while position < end:
             with trouble("read", self.path):
-                chunk = os.pread(self.descriptor, min(frame.CHUNK, end - position), position)
+                chunk = os.pread(self.descriptor, min(step, end - position), position)
             if not chunk:
                 return  # cut while we read: the core's digests tell
             position += len(chunk)

@@ -43,12 +43,18 @@ class Place:
             os.close(descriptor)
 
     def version(self) -> str | None:
-        """Return the version of the object that stands here; None if none does."""
+        """Return the version of what stands here; None if nothing does."""
         try:
             with self.reading() as found:
                 return found.version if found else None
         except NotAnObject:
-            return None
+            return self.planted_version()
+
+    def planted_version(self) -> str | None:
+        """Name what stands here and is no object, so that exactly it can be replaced."""
+        with trouble("opened", self.path), suppress(FileNotFoundError):
+            return frame.planted_version(os.stat(self.path.name, dir_fd=self.folder, follow_symlinks=False))
+        return None
 
     def locked(self) -> AbstractContextManager[None]:
         return lock.locked(self.folder, self.path.parent, self.root.file_mode)
@@ -99,7 +105,7 @@ def open_place(root: Root, area: str, key: str) -> Iterator[Place | None]:
     """Open the place of a key; None if its folder was never made."""
     name = frame.file_name(key)
     with root.folder(area, name[:2]) as folder:
-        yield None if folder is None else Place(root, folder, root.path / area / name[:2] / name)
+        yield None if folder is None else Place(root, folder, root.path.joinpath(area, name[:2], name))
 
 
 @contextmanager
@@ -109,7 +115,7 @@ def make_place(root: Root, area: str, key: str) -> Iterator[Place]:
     with root.folder(area, name[:2], make=True) as folder:
         if folder is None:
             raise StoreError(f"{root.path} was removed meanwhile: try again")
-        yield Place(root, folder, root.path / area / name[:2] / name)
+        yield Place(root, folder, root.path.joinpath(area, name[:2], name))
 
 
 def shards(root: Root, area: str) -> Iterator[tuple[int, Path]]:
@@ -138,11 +144,23 @@ def entries(root: Root, prefix: str) -> Iterator[Entry]:
     """Yield an entry for each file of the store; one whose key is damaged may be any, and stands in every listing."""
     for folder, path in shards(root, OBJECTS):
         for name in filter(_FILE.fullmatch, listed(folder, path)):
-            with suppress(StoreError), Place(root, folder, path / name).reading() as found:
-                if found is not None:
-                    key = f"{prefix}?{name}" if found.key is None else found.key
-                    if key.startswith(prefix):
-                        yield Entry(key, found.version, found.size)
+            with suppress(StoreError):
+                entry = _entry(Place(root, folder, path / name), prefix)
+                if entry is not None:
+                    yield entry
+
+
+def _entry(place: Place, prefix: str) -> Entry | None:
+    unknown = f"{prefix}?{place.path.name}"
+    try:
+        with place.reading() as found:
+            if found is None:
+                return None
+            entry = Entry(unknown if found.key is None else found.key, found.version, found.size)
+            return entry if entry.key.startswith(prefix) else None
+    except NotAnObject:
+        version = place.planted_version()
+        return None if version is None else Entry(unknown, version, 0)
 
 
 def _write_all(descriptor: int, chunk: bytes) -> None:

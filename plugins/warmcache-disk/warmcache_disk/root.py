@@ -67,7 +67,7 @@ class Root:
     def trusted(self, owner: int) -> bool:
         return not self.private or owner in (os.geteuid(), 0)
 
-    def sync_folder(self, descriptor: int, path: Path) -> None:
+    def sync_folder(self, descriptor: int, path: os.PathLike[str] | str) -> None:
         """Make what was created, renamed or removed in a folder outlive a power cut."""
         if not self.durable:
             return
@@ -82,11 +82,11 @@ class Root:
     def _descend(self, names: tuple[str, ...], make: bool) -> int | None:
         if make:
             self._make_root()
-        here, path = self._open_root(), self.path
+        here, path = self._open_root(), os.fspath(self.path)
         for name in names:
             if here is None:
                 break
-            path = path / name
+            path = os.path.join(path, name)
             try:
                 below = self._enter(here, path, make)
             finally:
@@ -115,21 +115,22 @@ class Root:
                     return None
         raise StoreError(f"{self.path} is a link to nothing: make the folder it points to, or set another `path`")
 
-    def _enter(self, above: int, path: Path, make: bool) -> int | None:
+    def _enter(self, above: int, path: str, make: bool) -> int | None:
+        name = os.path.basename(path)
         with trouble("opened", path):
             try:
-                return self._owned(os.open(path.name, _FOLDER | os.O_NOFOLLOW, dir_fd=above), path)
+                return self._owned(os.open(name, _FOLDER | os.O_NOFOLLOW, dir_fd=above), path)
             except FileNotFoundError:
                 if not make:
                     return None
         with trouble("made", path), suppress(FileExistsError):
-            os.mkdir(path.name, self.folder_mode, dir_fd=above)
+            os.mkdir(name, self.folder_mode, dir_fd=above)
         # Also after another process made it first: it may not have come to its sync yet.
-        self.sync_folder(above, path.parent)
+        self.sync_folder(above, os.path.dirname(path))
         with trouble("opened", path):
-            return self._owned(os.open(path.name, _FOLDER | os.O_NOFOLLOW, dir_fd=above), path)
+            return self._owned(os.open(name, _FOLDER | os.O_NOFOLLOW, dir_fd=above), path)
 
-    def _owned(self, descriptor: int, path: Path) -> int:
+    def _owned(self, descriptor: int, path: os.PathLike[str] | str) -> int:
         try:
             owner = os.fstat(descriptor).st_uid
             if self.trusted(owner):

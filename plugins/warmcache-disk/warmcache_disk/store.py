@@ -8,13 +8,14 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from warmcache_disk import frame
+from warmcache_disk.found import NotAnObject
 from warmcache_disk.lease import DiskLease
 from warmcache_disk.lock import Busy
 from warmcache_disk.place import LEASES, OBJECTS, Place, entries, make_place, matches, open_place
 from warmcache_disk.record import Record, read_record, standing, write_record
 from warmcache_disk.root import Root, default_path
 from warmcache_disk.sweep import sweep
-from warmcore import ConfigError, Entry, Expect, Fence, Held, Lease, Sink, Source, hookimpl
+from warmcore import ConfigError, Entry, Expect, Fence, Held, Lease, Reject, Sink, Source, hookimpl
 
 SWEEP_SECONDS = 0.25
 
@@ -47,16 +48,22 @@ class DiskStore:
 
     @hookimpl
     def store_get(self, key: str, sink: Sink, fresh: bool) -> str | None:  # noqa: ARG002  # one kind of read
-        """Hand out what stands at `key`, damaged or not: the seal judges it, and the version lets it be replaced."""
+        """Hand out what stands at `key`, damaged or not: the seal judges it, and the version lets it be replaced.
+
+        Reject, with a version, for what is no object: a link, a pipe, another user's file.
+        """
         with open_place(self._root, OBJECTS, key) as place:
             if place is None:
                 return None
-            with place.reading() as found:
-                if found is None:
-                    return None
-                for chunk in found.chunks():
-                    sink.write(chunk)
-                return found.version
+            try:
+                with place.reading() as found:
+                    if found is None:
+                        return None
+                    for chunk in found.chunks():
+                        sink.write(chunk)
+                    return found.version
+            except NotAnObject as error:
+                raise Reject(str(error), version=place.planted_version()) from None
 
     @hookimpl
     def store_put(self, key: str, source: Source, expect: Expect | str, fence: Fence | None) -> bool:

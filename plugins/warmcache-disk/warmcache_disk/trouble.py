@@ -35,7 +35,7 @@ _REMEDIES = {
 
 
 @contextmanager
-def trouble(done: str, path: os.PathLike[str]) -> Iterator[None]:
+def trouble(done: str, path: os.PathLike[str] | str) -> Iterator[None]:
     """Turn an OSError into a StoreError that says what could not be done to `path`. Keep sinks and sources outside."""
     try:
         yield

@@ -8,6 +8,9 @@ from warmcache_jit.layout import MAX_JSON, Files, check_children, entry_name, gr
 from warmcache_jit.metadata import Metadata, read_metadata
 from warmcore import Blob, Reject, Request
 
+_MACHINES = (190, 224)
+"""ELF's numbers for CUDA and AMD GPUs."""
+
 
 @dataclass(frozen=True)
 class Asked:
@@ -86,8 +89,12 @@ def _check_elf(name: str, blob: Blob) -> None:
     head = blob.part(0, min(blob.size, 64)).read(64)
     if len(head) < 64 or head[:5] != b"\x7fELF\x02":
         raise Reject(f"file {name!r:.120} is not a 64-bit ELF file")
+    if struct.unpack_from("<H", head, 18)[0] not in _MACHINES:
+        raise Reject(f"file {name!r:.120} is an ELF file for another machine than a GPU")
     segments_at, sections_at = struct.unpack_from("<QQ", head, 32)
     segment_size, segments, section_size, sections = struct.unpack_from("<4H", head, 54)
     end = max(segments_at + segment_size * segments, sections_at + section_size * sections)
+    if not sections:
+        raise Reject(f"file {name!r:.120} is an ELF file without content")
     if end > blob.size:
         raise Reject(f"file {name!r:.120} is {blob.size} bytes, its header promises {end}: cut short")

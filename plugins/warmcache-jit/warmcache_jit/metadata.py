@@ -2,6 +2,7 @@
 
 import keyword
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any
 
 from warmcache_jit.layout import MAX_JSON
@@ -64,5 +65,6 @@ def _metadata(raw: dict[str, Any], target: dict[str, Any]) -> Metadata:
     )
 
 
+@lru_cache(maxsize=256)  # all kernels of one Triton have the same
 def _is_field(name: str) -> bool:
     return name.isidentifier() and not keyword.iskeyword(name) and not name.startswith("_")
