@@ -18,7 +18,7 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
 .DELETE_ON_ERROR:
-.PHONY: help warm test setup system lint format clean
+.PHONY: help warm test setup system lint format bench clean
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -48,6 +48,11 @@ lint: $(venv)/.ready-to-test ## Run ruff and mypy
 format: $(venv)/.ready-to-test ## Rewrite the code as `make lint` wants it
 	$(venv)/bin/ruff check --fix
 	$(venv)/bin/ruff format
+
+bench: $(venv)/.ready-to-test ## Measure side by side, and write benchmarks/RESULTS.md
+	@$(venv)/bin/pip install --quiet 'diskcache>=5.6,<6'
+	$(venv)/bin/python benchmarks/bench.py
+	$(venv)/bin/python benchmarks/report.py
 
 clean: ## Remove the environments and everything that was generated
 	rm -rf $(venv) $(oldest) .warm build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis

@@ -20,6 +20,7 @@ ORDER = """
     cli
     session
     start
+    kind
     publish
     explain
     chain
@@ -30,6 +31,7 @@ ORDER = """
     discovery
     report
     hookspecs
+    warmups
     contracts
     notes
     artifact

@@ -144,6 +144,9 @@ def test_a_restart_in_its_own_folder_asks_a_store_only_whether_it_has_a_head(
     engine = DemoEngine(tmp_path / "a")
     report = open_session([store_of(store)], cache_of(DemoCache(tmp_path / "a"))).start(engine.context())
     assert (only(report).outcome, only(report).store, engine.tuned) == ("hit", "engine folder", [])
+    end = time.monotonic() + 5
+    while len(store.calls) == asked and time.monotonic() < end:
+        time.sleep(0.01)
     assert store.calls[asked:] == ["store_get"]
     assert only(report).generation not in (None, "local", only(cold).generation)
 

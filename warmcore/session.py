@@ -17,8 +17,9 @@ from warmcore.errors import ConfigError, PluginError, StoreError, reason_of
 from warmcore.notes import write_whole
 from warmcore.plugins import Store
 from warmcore.report import Events, Report
-from warmcore.start import Start, distinct
+from warmcore.start import Start
 from warmcore.threads import start_daemon
+from warmcore.warmups import distinct
 
 log = logging.getLogger("warmcore")
 
