@@ -36,7 +36,7 @@ def run_within(seconds: float, call: Callable[[], T]) -> T:
         return value  # type: ignore[return-value]  # None only if T is
     if isinstance(error, Exception):
         raise error
-    raise StoreError(f"tried to end the process: {reason_of(error)}")
+    raise StoreError(f"tried to end the process with {reason_of(error)}")
 
 
 def start_daemon(work: Callable[[], object]) -> threading.Thread:
