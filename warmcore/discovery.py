@@ -6,8 +6,6 @@ from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
-from packaging.specifiers import InvalidSpecifier, SpecifierSet
-
 import warmcore
 from warmcore.errors import PluginError, reason_of
 from warmcore.threads import run_within
@@ -19,6 +17,9 @@ GROUPS = {
     "command": "warmcore.commands",
 }
 LOAD_SECONDS = 5.0
+
+_PIN = (">=0.1", "<0.2")
+"""What plugins for this release of the core ask for."""
 
 # packaging.requirements would read it too, and takes a fifth of `warmcore list-plugins` to import.
 _CORE = re.compile(r"(?i:warmcore)\s*(\[[^\]]*\])?(?P<versions>[^;a-z0-9_.-][^;]*|)(;\s*(?P<marker>.*))?")
@@ -90,8 +91,14 @@ def _distributions() -> Iterator[importlib.metadata.Distribution]:
 
 def _other_core(distribution: importlib.metadata.Distribution) -> str | None:
     for requirement in distribution.requires or ():
+        asked = _versions_of_core(requirement)
+        if {part.strip() for part in asked.split(",")} <= {"", *_PIN}:
+            continue
+        # Slow to import, and no plugin with the usual pin needs it.
+        from packaging.specifiers import InvalidSpecifier, SpecifierSet
+
         try:
-            versions = SpecifierSet(_versions_of_core(requirement))
+            versions = SpecifierSet(asked)
         except InvalidSpecifier:
             return f"its requirement {requirement!r} can't be read"
         if not versions.contains(warmcore.__version__, prereleases=True):
@@ -102,7 +109,7 @@ def _other_core(distribution: importlib.metadata.Distribution) -> str | None:
 def _versions_of_core(requirement: str) -> str:
     """Return the versions of the core that a requirement asks for; empty, so any, if it asks for something else."""
     found = _CORE.fullmatch(requirement)
-    if found is None or (found["marker"] and not _applies(found["marker"])):
+    if found is None or (found["marker"] and ("extra" in found["marker"] or not _applies(found["marker"]))):
         return ""
     return found["versions"].strip("() ")
 
@@ -112,7 +119,7 @@ def _applies(marker: str) -> bool:
     from packaging.markers import InvalidMarker, Marker
 
     try:
-        return Marker(marker).evaluate({"extra": ""})
+        return Marker(marker).evaluate()
     except InvalidMarker:
         return True
 

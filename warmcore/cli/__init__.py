@@ -1,7 +1,6 @@
 """The `warmcore` command: one small module per command, imported when it is called; plugins add more."""
 
 import importlib
-import logging
 import sys
 from collections.abc import Sequence
 
@@ -11,8 +10,6 @@ import warmcore
 from warmcore.cli import added
 from warmcore.cli.common import epilog, say
 from warmcore.errors import WarmcoreError, reason_of
-
-log = logging.getLogger("warmcore")
 
 COMMANDS = {
     "config": "Show the effective config, and where each value came from.",
@@ -57,6 +54,14 @@ class _Commands(click.Group):
 @click.version_option(warmcore.__version__)
 def root(verbose: bool) -> None:
     """Look at what warmcore keeps: plugins, config, stores and the artifacts in them."""
+    # The command is imported by now: what never logs is not made to wait for it.
+    if verbose or "logging" in sys.modules:
+        _log_to_stderr(verbose)
+
+
+def _log_to_stderr(verbose: bool) -> None:
+    import logging
+
     logging.basicConfig(level=logging.DEBUG if verbose else logging.CRITICAL)
 
 
@@ -77,6 +82,8 @@ def main(args: Sequence[str] | None = None) -> int:
     except click.Abort:
         return 130
     except Exception as error:  # a plugin's command, or a bug of ours
-        log.debug("unexpected", exc_info=True)
+        import logging
+
+        logging.getLogger("warmcore").debug("unexpected", exc_info=True)
         say(f"unexpected: {reason_of(error)} (`warmcore -v ...` shows where)")
         return 1
