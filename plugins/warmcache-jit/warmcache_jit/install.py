@@ -6,6 +6,7 @@ import shutil
 import time
 import uuid
 from collections.abc import Mapping
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, suppress
 from pathlib import Path
 
@@ -16,6 +17,7 @@ from warmcore import Blob, CacheError, Payload, Reject, StoreError, Undo, read_n
 
 STAGE = ".warmcore-stage-"
 STALE_SECONDS = 3600
+WRITERS = 4
 
 
 def install(root: Path, payload: Payload, note: str) -> Undo:
@@ -69,7 +71,11 @@ class _Install:
         wanted = {entry: files for entry, files in entries.items() if not stands(self._root, entry, files)}
         try:
             # All of it is written before any of it is live: a full disk shows here.
-            inodes = {entry: self._stage(stage / entry, entry, files) for entry, files in wanted.items()}
+            stage.mkdir()
+            # Most of the time goes into making files, where the system lets others work meanwhile.
+            with ThreadPoolExecutor(WRITERS) as writers:
+                staged = writers.map(lambda entry: self._stage(stage / entry, entry, wanted[entry]), wanted)
+                inodes = dict(zip(wanted, staged, strict=True))
             for entry, files in wanted.items():
                 self._place(stage / entry, entry, group_name(files), inodes[entry])
         finally:
@@ -91,7 +97,7 @@ class _Install:
 
     def _stage(self, stage: Path, entry: str, files: Files) -> dict[str, int]:
         """Write an entry as it will stand, with the paths of its final place; return the inodes, the group's last."""
-        stage.mkdir(parents=True)
+        stage.mkdir()
         group = group_name(files)
         children = sorted(files.keys() - {group})
         ready = {name: files[name] for name in children}

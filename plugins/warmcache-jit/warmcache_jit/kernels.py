@@ -49,6 +49,7 @@ class TritonKernels:
         self._request: Request | None = None
         self._counter: CompileCounter | None = None
         self._installed: frozenset[str] = frozenset()
+        self._live: Payload | None = None
         self.left_out: list[tuple[str, str]] = []
 
     @hookimpl
@@ -75,16 +76,16 @@ class TritonKernels:
 
     @hookimpl
     def install(self, context: Context, payload: Payload) -> Undo:
-        before = self._installed
+        before, self._live = self._installed, None
         take_back = install(cache_folder(self._folder), payload, self._note_name(context))
 
         def undo() -> None:
-            self._installed = before
+            self._installed, self._live = before, None
             take_back()
 
         # What a publish installs again, after the warm-up, was not there to be used.
         if self._counter is None:
-            self._installed = frozenset(entries_of(payload))
+            self._installed, self._live = frozenset(entries_of(payload)), payload
         return undo
 
     @hookimpl
@@ -97,6 +98,10 @@ class TritonKernels:
     @hookimpl
     def collect(self, context: Context) -> Payload | None:
         request, root, counter = self._asked(context), cache_folder(self._folder), self._counter
+        live, self._live = self._live, None  # held no longer than it may be asked for
+        if live and counter and not counter.compiled and self._installed.issuperset(counter.keys):
+            self.left_out = []
+            return live  # nothing was compiled: what this start installed is what there is to publish
         note = self._note(root, context)
         noted = noted_entries(note)
         seen, compiled = (counter.keys, counter.compiled_keys) if counter else ((), ())
