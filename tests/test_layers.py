@@ -28,6 +28,7 @@ ORDER = """
     assembly
     plugins
     config
+    environment
     discovery
     report
     hookspecs

@@ -2,7 +2,6 @@
 
 import difflib
 import os
-import re
 import tomllib
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
@@ -10,10 +9,10 @@ from pathlib import Path
 from typing import Any, Literal
 
 from warmcore import names
+from warmcore.environment import PREFIX, override, overrides_in
 from warmcore.errors import ConfigError, IdentityError
 from warmcore.settings import Duration, convert, masked, parameters, shown
 
-PREFIX = "WARMCORE_"
 FILE_NAME = "warmcore.toml"
 TRUE, FALSE = ("1", "true", "yes", "on"), ("", "0", "false", "no", "off")
 
@@ -150,62 +149,26 @@ def _copy(value: Any) -> Any:
 def _with_overrides(table: dict[str, Any], environ: Mapping[str, str], path: Path | None) -> Config:
     """Check the table under all overrides; a mistake that one of them alone makes is named after it."""
     plain, origins = _copy(table), dict.fromkeys(_leaves(table), str(path) if path else "Python")
-    overrides = [name for name in sorted(environ) if name.startswith(PREFIX) and not _OTHERS.fullmatch(name)]
+    variables = overrides_in(environ)
     try:
-        for variable in overrides:
-            _override(table, variable, environ[variable], origins)
+        for variable in variables:
+            override(table, variable, environ[variable], origins)
         return _check(table, path, origins)
     except ConfigError as error:
-        for variable in overrides:
-            if _is_mistaken(_copy(plain), None) < _is_mistaken(_copy(plain), (variable, environ[variable])):
+        for variable in variables:
+            if _is_mistaken(_copy(plain)) < _is_mistaken(_copy(plain), variable, environ[variable]):
                 raise ConfigError(f"{variable}: {error}") from None
         raise
 
 
-def _is_mistaken(table: dict[str, Any], override: tuple[str, str] | None) -> bool:
+def _is_mistaken(table: dict[str, Any], variable: str = "", text: str = "") -> bool:
     try:
-        if override is not None:
-            _override(table, *override, {})
+        if variable:
+            override(table, variable, text, {})
         _check(table, None, {})
     except ConfigError:
         return True
     return False
-
-
-def _override(table: dict[str, Any], variable: str, text: str, origins: dict[str, str]) -> None:
-    *parents, key = variable.removeprefix(PREFIX).lower().split("__")
-    target, place = table, []
-    for parent in parents:
-        place.append(_spelt(parent, target))
-        below = target.setdefault(place[-1], {})
-        if isinstance(below, list) and parent in _LISTS:
-            below = target[place[-1]] = _named(below, {})
-        if not isinstance(below, dict):
-            raise ConfigError(f"{'.'.join(place)} is a value, not a table")
-        target = below
-    key = _spelt(key, target)
-    names_only = not parents and key in _LISTS
-    target[key] = _named(text.split(","), target.get(key)) if names_only else _toml_value(text)
-    origins[".".join((*place, key))] = variable
-
-
-def _named(chosen: list[str], before: object) -> Any:
-    """Return the chosen names, each with the keys that the file gives it."""
-    chosen = [name.strip() for name in chosen if name.strip()]
-    return {name: before.get(name, {}) for name in chosen} if isinstance(before, dict) else chosen
-
-
-def _spelt(name: str, table: Mapping[str, Any]) -> str:
-    """Return the table's own spelling of a lower-case name whose dashes became underscores."""
-    return next((key for key in table if key.lower().replace("-", "_") == name), name)
-
-
-def _toml_value(text: str) -> Any:
-    try:
-        found = tomllib.loads(f"value = {text}")
-    except (ValueError, RecursionError):
-        return text
-    return found["value"] if len(found) == 1 else text
 
 
 def _check(table: Mapping[str, Any], path: Path | None, origins: Mapping[str, str]) -> Config:
@@ -284,9 +247,4 @@ def _leaves(table: Mapping[str, Any], prefix: str = "") -> list[str]:
     return found
 
 
-# Not ours: the variables above, and those that Kubernetes sets for a service called warmcore.
-_OTHERS = re.compile(
-    r"WARMCORE_(CONFIG|DISABLE|(.*_)?SERVICE_(HOST|PORT(_.*)?)|(.*_)?PORT(_\d+_(TCP|UDP|SCTP)(_.*)?)?)"
-)
-_LISTS = ("caches", "chain", "extensions")
 _TOP = ("caches", "chain", "extensions", "stores", "policy", "strict")
