@@ -24,11 +24,11 @@ from warmcore import (
     artifact,
     hookimpl,
 )
-from warmcore.blob import SpillSink
 from warmcore.chain import Chain, Wanted
 from warmcore.config import StoreKeys
 from warmcore.plugins import Cache
 from warmcore.report import Events
+from warmcore.streams import SpillSink
 
 KIND = "benchmark"
 NAMESPACE = "default"

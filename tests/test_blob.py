@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from warmcore import Blob, BlobSource, Origin, Payload, Reject, StoreError, blob
+from warmcore import Blob, BlobSource, Origin, Payload, Reject, StoreError, streams
 from warmcore.errors import DeadlineExceeded
 
 MIB = 1 << 20
@@ -27,8 +27,8 @@ def in_time() -> float:
     return time.monotonic() + 60
 
 
-def sink_of(*chunks: bytes, cap: int = 512 * MIB, spill_folder: Path | None = None) -> blob.SpillSink:
-    sink = blob.SpillSink(cap, in_time(), spill_folder)
+def sink_of(*chunks: bytes, cap: int = 512 * MIB, spill_folder: Path | None = None) -> streams.SpillSink:
+    sink = streams.SpillSink(cap, in_time(), spill_folder)
     for chunk in chunks:
         sink.write(chunk)
     return sink
@@ -164,7 +164,9 @@ class TestSink:
             digest(b"".join(chunks)),
         )
 
-    @pytest.mark.parametrize("size", [blob.SPILL_AT - 1, blob.SPILL_AT, blob.SPILL_AT + 1, blob.SPILL_AT + MIB])
+    @pytest.mark.parametrize(
+        "size", [streams.SPILL_AT - 1, streams.SPILL_AT, streams.SPILL_AT + 1, streams.SPILL_AT + MIB]
+    )
     def test_gives_back_what_was_written_on_both_sides_of_the_spill(self, size: int) -> None:
         data = os.urandom(size)
         view = sink_of(data[:1000], data[1000:-5], data[-5:]).blob()
@@ -184,14 +186,14 @@ class TestSink:
         assert sink.blob().size == 0
 
     def test_past_the_deadline_every_write_is_refused(self) -> None:
-        sink = blob.SpillSink(100, time.monotonic() - 0.001)
+        sink = streams.SpillSink(100, time.monotonic() - 0.001)
         with pytest.raises(DeadlineExceeded):
             sink.write(b"x")
         assert isinstance(sink.fault, DeadlineExceeded)
 
     def test_a_deadline_that_passes_between_two_writes_stops_the_second(self, monkeypatch: pytest.MonkeyPatch) -> None:
         now = time.monotonic()
-        sink = blob.SpillSink(100, now + 2)
+        sink = streams.SpillSink(100, now + 2)
         sink.write(b"x")
         monkeypatch.setattr(time, "monotonic", lambda: now + 2.1)
         with pytest.raises(DeadlineExceeded):
@@ -230,16 +232,16 @@ class TestSink:
         self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "none"))
-        view = sink_of(bytes(blob.SPILL_AT), b"x", spill_folder=tmp_path).blob()
-        assert view.size == blob.SPILL_AT + 1 and view.part(blob.SPILL_AT, 1).read(1) == b"x"
+        view = sink_of(bytes(streams.SPILL_AT), b"x", spill_folder=tmp_path).blob()
+        assert view.size == streams.SPILL_AT + 1 and view.part(streams.SPILL_AT, 1).read(1) == b"x"
         assert list(tmp_path.iterdir()) == []
 
     def test_a_spill_that_finds_no_room_is_trouble_of_the_store_and_lasts(
         self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
-        sink, limits = sink_of(bytes(blob.SPILL_AT)), resource.getrlimit(resource.RLIMIT_FSIZE)
-        resource.setrlimit(resource.RLIMIT_FSIZE, (blob.SPILL_AT + 10, limits[1]))
+        sink, limits = sink_of(bytes(streams.SPILL_AT)), resource.getrlimit(resource.RLIMIT_FSIZE)
+        resource.setrlimit(resource.RLIMIT_FSIZE, (streams.SPILL_AT + 10, limits[1]))
         try:
             with pytest.raises(StoreError, match="TMPDIR"):
                 sink.write(bytes(MIB))
@@ -253,7 +255,7 @@ class TestSink:
         self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, folder: str | None
     ) -> None:
         monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "none"))
-        sink = sink_of(bytes(blob.SPILL_AT), spill_folder=tmp_path / folder if folder else None)
+        sink = sink_of(bytes(streams.SPILL_AT), spill_folder=tmp_path / folder if folder else None)
         with pytest.raises(StoreError, match="TMPDIR"):
             sink.write(b"x")
 

@@ -31,10 +31,10 @@ from tests.support import (
     wanted_of,
 )
 from warmcore import Blob, Expect, Identity, Payload, Place, Reject, Request, Store, StoreError
-from warmcore.blob import BlobSource
 from warmcore.chain import Chain, Standing, Wanted
 from warmcore.publish import back_fill
 from warmcore.report import LOOK_UP_OUTCOMES, Event
+from warmcore.streams import BlobSource
 
 GOOD = payload_of(gemm=table(1))
 

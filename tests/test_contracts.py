@@ -19,8 +19,8 @@ from warmcore import (
     Place,
     Request,
     Usage,
-    blob,
     errors,
+    streams,
 )
 from warmcore.errors import FutureVersion, Reject, WarmcoreError, reason_of
 
@@ -60,7 +60,7 @@ def test_any_and_absent_are_no_version_that_a_store_may_give() -> None:
 
 
 def test_the_cores_sink_and_source_are_what_stores_are_promised() -> None:
-    for promised, ours in ((warmcore.Sink, blob.SpillSink), (warmcore.Source, warmcore.BlobSource)):
+    for promised, ours in ((warmcore.Sink, streams.SpillSink), (warmcore.Source, warmcore.BlobSource)):
         for name in (name for name in vars(promised) if not name.startswith("_")):
             assert callable(getattr(ours, name, None)) or name in ("size", "sha256")
 

@@ -35,6 +35,7 @@ ORDER = """
     warmups
     contracts
     notes
+    streams
     artifact
     blob
     identity

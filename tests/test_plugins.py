@@ -42,9 +42,9 @@ from warmcore import (
     hookimpl,
     hookspecs,
 )
-from warmcore.blob import SpillSink
 from warmcore.hookspecs import CacheSpec, ExtensionSpec, StoreSpec
 from warmcore.plugins import REQUIRED, Cache, check_plugin
+from warmcore.streams import SpillSink
 
 HASH = "0" * 64
 

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from warmcore.artifact import Header as Header
     from warmcore.blob import Blob as Blob
-    from warmcore.blob import BlobSource as BlobSource
     from warmcore.blob import Origin as Origin
     from warmcore.blob import Payload as Payload
     from warmcore.config import Config as Config
@@ -53,10 +52,12 @@ if TYPE_CHECKING:
     from warmcore.settings import Duration as Duration
     from warmcore.settings import Secret as Secret
     from warmcore.settings import Size as Size
+    from warmcore.streams import BlobSource as BlobSource
 
 _HOMES = {
     "artifact": ("Header",),
-    "blob": ("Blob", "BlobSource", "Origin", "Payload"),
+    "blob": ("Blob", "Origin", "Payload"),
+    "streams": ("BlobSource",),
     "config": ("Config", "load_config"),
     "contracts": (
         "Context",

@@ -8,12 +8,13 @@ from typing import TypeVar
 
 from warmcore import artifact
 from warmcore.artifact import Header
-from warmcore.blob import Blob, Payload, SpillSink
+from warmcore.blob import Blob, Payload
 from warmcore.contracts import Expect
 from warmcore.errors import DeadlineExceeded, FutureVersion, Reject, StoreError, reason_of
 from warmcore.identity import Request
 from warmcore.plugins import Cache, Store
 from warmcore.report import Event, Events, Outcome, Step
+from warmcore.streams import SpillSink
 from warmcore.threads import run_within
 
 T = TypeVar("T")

@@ -6,13 +6,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from warmcore import artifact
-from warmcore.blob import Blob, BlobSource, Payload
+from warmcore.blob import Blob, Payload
 from warmcore.chain import Chain, Standing, Wanted, barred, untrusted
 from warmcore.contracts import Expect, Fence
 from warmcore.errors import DeadlineExceeded, Reject, reason_of
 from warmcore.explain import read_head
 from warmcore.plugins import Store
 from warmcore.report import Outcome
+from warmcore.streams import BlobSource
 from warmcore.threads import start_daemon
 
 ROUNDS = 3

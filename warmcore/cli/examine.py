@@ -6,12 +6,13 @@ from typing import Literal
 
 from warmcore import artifact
 from warmcore.artifact import MAX_HEADER, MAX_LINE, Header
-from warmcore.blob import Blob, Payload, SpillSink
+from warmcore.blob import Blob, Payload
 from warmcore.chain import Chain
 from warmcore.cli.common import when
 from warmcore.errors import DeadlineExceeded, FutureVersion, IdentityError, Reject, WarmcoreError, reason_of
 from warmcore.identity import Key, Request, parse_key
 from warmcore.plugins import Store
+from warmcore.streams import SpillSink
 from warmcore.threads import run_within
 
 State = Literal["sound", "expired", "newer", "absent", "damaged", "foreign", "timeout", "error"]

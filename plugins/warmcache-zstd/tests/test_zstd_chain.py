@@ -215,7 +215,7 @@ import random, resource, sys, time
 from pathlib import Path
 from warmcore import Blob, BlobSource, Expect
 from warmcore.assembly import assemble
-from warmcore.blob import SpillSink
+from warmcore.streams import SpillSink
 from warmcore.config import load_config
 folder = Path(sys.argv[1])
 files = {"plugin": "disk", "path": str(folder / "store")}

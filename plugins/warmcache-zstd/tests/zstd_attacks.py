@@ -11,7 +11,7 @@ import zstandard
 from zstd_parts import KEY, Least, block, bomb, frame, frame_of_blocks, handle, promising, put, streamed, wrapped
 
 from warmcore import DeadlineExceeded, Reject
-from warmcore.blob import SpillSink
+from warmcore.streams import SpillSink
 
 MIB = 1 << 20
 TABLE, BUNDLE = 4 * MIB, 64 * MIB
