@@ -57,8 +57,10 @@ def _row(setting: Setting) -> tuple[str, str, str]:
 
 
 def _text(value: object) -> str:
-    if value is None or (isinstance(value, str) and value.startswith(MASK)):
-        return str(value or "")
+    if value is None:
+        return "(its plugin decides)"
+    if isinstance(value, str) and value.startswith(MASK):
+        return value
     if isinstance(value, Duration):
         return _duration(value)
     return amount(value) if isinstance(value, Size) else json.dumps(value, default=str, ensure_ascii=False)
