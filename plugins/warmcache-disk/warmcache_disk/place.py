@@ -131,12 +131,14 @@ def shards(root: Root, area: str, *, shuffled: bool = False) -> Iterator[tuple[i
     `shuffled`: for who may have to stop early, and would else see the same ones each time.
     """
     with root.folder(area) as folder:
-        names = [] if folder is None else listed(folder, root.path / area)
-    found = sorted(filter(_SHARD.fullmatch, names))
-    for name in random.sample(found, len(found)) if shuffled else found:
-        with suppress(StoreError), root.folder(area, name) as shard:
-            if shard is not None:
-                yield shard, root.path / area / name
+        if folder is None:
+            return
+        found = sorted(filter(_SHARD.fullmatch, listed(folder, root.path / area)))
+        for name in random.sample(found, len(found)) if shuffled else found:
+            path = root.path / area / name
+            with suppress(StoreError), root.below(folder, path) as shard:
+                if shard is not None:
+                    yield shard, path
 
 
 def listed(folder: int, path: Path) -> list[str]:
