@@ -14,9 +14,11 @@ from warmcore.errors import WarmcoreError, reason_of
 COMMANDS = {
     "config": "Show the effective config, and where each value came from.",
     "explain": "Say why a look-up missed: the nearest stored entries, and the factors that differ.",
+    "gc": "Remove what no start can use: expired and damaged objects.",
     "inspect": "Show what one stored artifact says of itself.",
     "list-plugins": "List the installed plugins, without importing any.",
     "ls": "List what the stores hold.",
+    "rm": "Remove one stored artifact.",
     "verify": "Read every stored object, and say what is wrong with it.",
 }
 

@@ -3,6 +3,7 @@
 import sys
 import time
 from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -55,13 +56,14 @@ def command(prefix: str, path: Path | None, deadline: float) -> Output:
     expired, newer (a sealed form that only a later warmcore reads) or absent (removed while this ran). Changes nothing.
     """
     with open_stores(path) as stores:
-        verdicts = _verify(stores, stores.listing(prefix, deadline), deadline)
+        verdicts = verify_all(stores, stores.listing(prefix, deadline), deadline)
     if not stores.listable:
         stores.problem("nothing was verified: no store can list what it holds")
     return _output(stores, verdicts)
 
 
-def _verify(stores: Stores, listed: list[Stored], seconds: float) -> list[Verdict]:
+def verify_all(stores: Stores, listed: Sequence[Stored], seconds: float) -> list[Verdict]:
+    """Examine each object, each store within `seconds`."""
     ends: dict[str, float] = {}
     verdicts = []
     for stored in tqdm(listed, unit=" objects", file=sys.stderr, disable=None, leave=False):

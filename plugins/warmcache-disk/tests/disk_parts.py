@@ -97,7 +97,7 @@ def in_mount(folder: Path, size: str, program: str) -> Any:
     folder.mkdir()
     unshare = ["unshare", "--mount"] if os.geteuid() == 0 else ["unshare", "--mount", "--map-root-user"]
     code = f"{_IN_MOUNT}\n{program}\nprint(json.dumps(answer))"
-    environment = {**os.environ, "PYTHONPATH": os.path.dirname(__file__)}
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join([os.path.dirname(__file__), *sys.path[1:]])}
     command = [*unshare, sys.executable, "-c", code, str(folder), size]
     done = subprocess.run(command, capture_output=True, text=True, timeout=30, env=environment)
     assert done.returncode == 0, done.stderr

@@ -16,6 +16,7 @@ from warmcore import Source, StoreError
 MAX_LINE = 4096
 CHUNK = 1 << 20
 AT_ONCE = 4 << 20
+UNREADABLE = ("damaged-", "planted-")
 
 _LINE = re.compile(rb"warmcore-disk/1 ([0-9a-f]{32}) (0|[1-9][0-9]{0,17}) ([!-~]*)\n")
 

@@ -23,10 +23,10 @@ class Busy(StoreError):
 
 
 @contextmanager
-def locked(folder: int, path: Path, mode: int) -> Iterator[None]:
-    """Hold the folder's lock against all threads and processes of this host; StoreError after a second without it."""
+def locked(folder: int, path: Path, mode: int, wait: float = LOCK_WAIT) -> Iterator[None]:
+    """Hold the folder's lock against all threads and processes of this host; StoreError after `wait` s without it."""
     with trouble("locked", path / NAME):
-        descriptor = _acquire(folder, path, mode, time.monotonic() + LOCK_WAIT)
+        descriptor = _acquire(folder, path, mode, wait)
     try:
         yield
     finally:
@@ -36,11 +36,11 @@ def locked(folder: int, path: Path, mode: int) -> Iterator[None]:
         os.close(descriptor)
 
 
-def _acquire(folder: int, path: Path, mode: int, deadline: float) -> int:
-    pause = 0.001
+def _acquire(folder: int, path: Path, mode: int, wait: float) -> int:
+    deadline, pause = time.monotonic() + wait, 0.001
     while (descriptor := _attempt(folder, mode)) is None:
         if time.monotonic() > deadline:
-            raise Busy(f"{path / NAME} was held for {LOCK_WAIT:g} s: look for a stopped process on this store")
+            raise Busy(f"{path / NAME} was held for {wait:g} s: look for a stopped process on this store")
         time.sleep(random.uniform(0, pause))  # noqa: S311  # so that waiters do not march in step
         pause = min(2 * pause, 0.05)
     return descriptor

@@ -1,6 +1,7 @@
 """The place of one key, `<area>/<first 2 hex>/<sha256 of the key>`: how its file is read, replaced and removed."""
 
 import os
+import random
 import re
 from collections.abc import Iterable, Iterator
 from contextlib import AbstractContextManager, contextmanager, suppress
@@ -56,8 +57,8 @@ class Place:
             return frame.planted_version(os.stat(self.path.name, dir_fd=self.folder, follow_symlinks=False))
         return None
 
-    def locked(self) -> AbstractContextManager[None]:
-        return lock.locked(self.folder, self.path.parent, self.root.file_mode)
+    def locked(self, wait: float = lock.LOCK_WAIT) -> AbstractContextManager[None]:
+        return lock.locked(self.folder, self.path.parent, self.root.file_mode, wait)
 
     @contextmanager
     def draft(self, chunks: Iterable[bytes], *, lasting: bool = True) -> Iterator[str]:
@@ -103,7 +104,13 @@ class Place:
 @contextmanager
 def open_place(root: Root, area: str, key: str) -> Iterator[Place | None]:
     """Open the place of a key; None if its folder was never made."""
-    name = frame.file_name(key)
+    with open_file_place(root, area, frame.file_name(key)) as place:
+        yield place
+
+
+@contextmanager
+def open_file_place(root: Root, area: str, name: str) -> Iterator[Place | None]:
+    """Open the place of a file by its name; None if its folder was never made."""
     with root.folder(area, name[:2]) as folder:
         yield None if folder is None else Place(root, folder, root.path.joinpath(area, name[:2], name))
 
@@ -118,19 +125,36 @@ def make_place(root: Root, area: str, key: str) -> Iterator[Place]:
         yield Place(root, folder, root.path.joinpath(area, name[:2], name))
 
 
-def shards(root: Root, area: str) -> Iterator[tuple[int, Path]]:
-    """Yield descriptor and path of each folder of an area that can be opened; it closes when the next is asked for."""
+def shards(root: Root, area: str, *, shuffled: bool = False) -> Iterator[tuple[int, Path]]:
+    """Yield descriptor and path of each folder of an area that can be opened; it closes when the next is asked for.
+
+    `shuffled`: for who may have to stop early, and would else see the same ones each time.
+    """
     with root.folder(area) as folder:
-        names = [] if folder is None else listed(folder, root.path / area)
-    for name in sorted(filter(_SHARD.fullmatch, names)):
-        with suppress(StoreError), root.folder(area, name) as shard:
-            if shard is not None:
-                yield shard, root.path / area / name
+        if folder is None:
+            return
+        found = sorted(filter(_SHARD.fullmatch, listed(folder, root.path / area)))
+        for name in random.sample(found, len(found)) if shuffled else found:
+            path = root.path / area / name
+            with suppress(StoreError), root.below(folder, path) as shard:
+                if shard is not None:
+                    yield shard, path
 
 
 def listed(folder: int, path: Path) -> list[str]:
     with trouble("listed", path):
         return os.listdir(folder)
+
+
+def files(folder: int, path: Path) -> list[str]:
+    """List what in an open shard has the name of an object."""
+    return [name for name in listed(folder, path) if _FILE.fullmatch(name)]
+
+
+def unknown_name(key: str) -> str | None:
+    """Return the file name in a key under which a listing shows a file without a readable key."""
+    name = key.rpartition("?")[2]
+    return name if "?" in key and _FILE.fullmatch(name) else None
 
 
 def matches(version: str | None, expect: Expect | str) -> bool:
@@ -143,7 +167,7 @@ def matches(version: str | None, expect: Expect | str) -> bool:
 def entries(root: Root, prefix: str) -> Iterator[Entry]:
     """Yield an entry for each file of the store; one whose key is damaged may be any, and stands in every listing."""
     for folder, path in shards(root, OBJECTS):
-        for name in filter(_FILE.fullmatch, listed(folder, path)):
+        for name in files(folder, path):
             with suppress(StoreError):
                 entry = _entry(Place(root, folder, path / name), prefix)
                 if entry is not None:

@@ -56,6 +56,16 @@ class Root:
             if descriptor is not None:
                 os.close(descriptor)
 
+    @contextmanager
+    def below(self, folder: int, path: Path) -> Iterator[int | None]:
+        """Open the folder at `path`, which stands in the open `folder`, through no link; None if it is missing."""
+        descriptor = self._enter(folder, os.fspath(path), make=False)
+        try:
+            yield descriptor
+        finally:
+            if descriptor is not None:
+                os.close(descriptor)
+
     def identity(self) -> str | None:
         """Name this root for fences: the same in all processes and containers of a host, another on other hosts."""
         with self.folder() as descriptor:

@@ -10,12 +10,25 @@ from pathlib import Path
 from warmcache_disk import frame
 from warmcache_disk.found import NotAnObject
 from warmcache_disk.lease import DiskLease
+from warmcache_disk.limit import check_quota, evict
 from warmcache_disk.lock import Busy
-from warmcache_disk.place import LEASES, OBJECTS, Place, entries, make_place, matches, open_place
+from warmcache_disk.place import (
+    LEASES,
+    OBJECTS,
+    Place,
+    entries,
+    make_place,
+    matches,
+    open_file_place,
+    open_place,
+    unknown_name,
+)
 from warmcache_disk.record import Record, read_record, standing, write_record
 from warmcache_disk.root import Root, default_path
+from warmcache_disk.space import check_space, warn_if_network
 from warmcache_disk.sweep import sweep
-from warmcore import ConfigError, Entry, Expect, Fence, Held, Lease, Reject, Sink, Source, hookimpl
+from warmcache_disk.used import Uses, record_use
+from warmcore import ConfigError, Entry, Expect, Fence, Held, Lease, Reject, Sink, Size, Source, hookimpl
 
 SWEEP_SECONDS = 0.25
 
@@ -27,12 +40,20 @@ class DiskStore:
 
     `path` is the root (default: `warmcore/store` in the user's cache folder). `durable = false` skips every fsync:
     faster, and a power cut may take the latest puts. `permissions` is "private" (folders 0700, files 0600, another
-    user's files never read) or "umask".
+    user's files never read) or "umask". `max_bytes`: above it the least recently used go. `quota`: what one
+    namespace may hold; a put over it is refused.
     """
 
     shared = False
 
-    def __init__(self, path: Path | None = None, durable: bool = True, permissions: str = "private") -> None:
+    def __init__(
+        self,
+        path: Path | None = None,
+        durable: bool = True,
+        permissions: str = "private",
+        max_bytes: Size | None = None,
+        quota: Size | None = None,
+    ) -> None:
         if permissions not in ("private", "umask"):
             raise ConfigError(f'permissions is {permissions!r}: expected "private" or "umask"')
         # An empty path is Path("."), which nobody means.
@@ -40,6 +61,10 @@ class DiskStore:
         self._given = None if given is None else Path(os.path.abspath(os.path.expanduser(given)))
         self._private = permissions == "private"
         self._durable = durable
+        self._max_bytes = max_bytes
+        self._quota = quota
+        self._uses = Uses()
+        self._totals: dict[str, int] = {}
         self._known_root: Root | None = None
         self._leases: set[DiskLease] = set()
         self._swept_by = 0
@@ -61,6 +86,8 @@ class DiskStore:
                         return None
                     for chunk in found.chunks():
                         sink.write(chunk)
+                    if self._max_bytes is not None:
+                        self._uses.got(self._root, place.path.name)
                     return found.version
             except NotAnObject as error:
                 raise Reject(str(error), version=place.planted_version()) from None
@@ -74,11 +101,15 @@ class DiskStore:
             # Asked before a byte is written, so that those who come late are told so at little cost.
             if not matches(place.version(), expect):
                 return False
+            if self._quota is not None:
+                check_quota(self._root, key, source.size, self._quota)
+            check_space(place, source.size)
             with place.draft(frame.with_line(line, source)) as draft, self._decided(place, expect, fence) as allowed:
                 if not allowed:
                     return False
                 place.publish(draft)
             place.sync()
+            self._bound(place)
         self._sweep_once()
         return True
 
@@ -89,15 +120,15 @@ class DiskStore:
 
     @hookimpl
     def store_delete(self, key: str, expect: Expect | str) -> bool:
+        """Delete what stands at `key`; also, by exactly the version listed, a file that is listed as `?<its name>`."""
         with open_place(self._root, OBJECTS, key) as place:
-            if place is None or not _may_go(place, expect):
-                return False
-            with place.locked():
-                if not _may_go(place, expect):
-                    return False
-                place.remove()
-            place.sync()
-        return True
+            if place is not None and _may_go(place, expect):
+                return self._delete(place, expect)
+        name = unknown_name(key)
+        if name is None or not isinstance(expect, str) or not expect.startswith(frame.UNREADABLE):
+            return False
+        with open_file_place(self._root, OBJECTS, name) as place:
+            return place is not None and self._delete(place, expect)
 
     @hookimpl
     def store_lease(self, key: str, entry: str, expect: Expect | str, ttl: float, note: float | None) -> Lease | Held:
@@ -133,6 +164,19 @@ class DiskStore:
             self._known_root = Root(self._given or default_path(), self._private, self._durable)
         return self._known_root
 
+    def _delete(self, place: Place, expect: Expect | str) -> bool:
+        with place.locked():
+            if not _may_go(place, expect):
+                return False
+            place.remove()
+        place.sync()
+        return True
+
+    def _bound(self, put: Place) -> None:
+        if self._max_bytes is not None:
+            record_use(self._root, put.path.name)
+            evict(self._root, self._max_bytes, put.path.name, self._totals)
+
     @contextmanager
     def _decided(self, place: Place, expect: Expect | str, fence: Fence | None) -> Iterator[bool]:
         # Always the lease's lock before the object's, so that no two puts wait for each other.
@@ -154,6 +198,8 @@ class DiskStore:
 
     def _sweep_once(self) -> None:
         if self._swept_by != os.getpid():
+            if not self._swept_by:
+                warn_if_network(self._root)
             self._swept_by = os.getpid()
             sweep(self._root, SWEEP_SECONDS)
 
