@@ -5,10 +5,13 @@ import re
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from typing import TypeVar
 
 import warmcore
 from warmcore.errors import PluginError, reason_of
 from warmcore.threads import run_within
+
+T = TypeVar("T")
 
 GROUPS = {
     "store": "warmcore.stores",
@@ -52,6 +55,11 @@ def find_plugins(role: str | None = None) -> list[Found]:
 
 def load(found: Found) -> type:
     """Import a plugin and return its class, within 5 s; PluginError with the cause."""
+    return load_as(found, type, "a class")
+
+
+def load_as(found: Found, kind: type[T], expected: str) -> T:
+    """Import what an entry point names, within 5 s; PluginError with the cause, or if it is something else."""
     if found.problem:
         raise PluginError(f"{found}: {found.problem}")
     entry = importlib.metadata.EntryPoint(found.name, found.target, GROUPS[found.role])
@@ -59,8 +67,8 @@ def load(found: Found) -> type:
         loaded = run_within(LOAD_SECONDS, entry.load)
     except Exception as error:
         raise PluginError(f"{found}: import failed: {reason_of(error)}") from error
-    if not isinstance(loaded, type):
-        raise PluginError(f"{found}: {found.target} is a {type(loaded).__name__}, expected a class")
+    if not isinstance(loaded, kind):
+        raise PluginError(f"{found}: {found.target} is a {type(loaded).__name__}, expected {expected}")
     return loaded
 
 

@@ -22,8 +22,6 @@ Outcome = Literal[
 ]
 Step = Literal["look-up", "install", "warm-up", "collect", "publish", "back-fill"]
 
-LOOK_UP_OUTCOMES = ("hit", "miss", "reject", "error", "timeout", "not applicable")
-
 
 @dataclass(frozen=True)
 class Event:

@@ -1,12 +1,9 @@
 """Commands that plugins add by the entry-point group `warmcore.commands`: named from metadata, loaded when called."""
 
-import importlib.metadata
-
 import click
 
-from warmcore.discovery import GROUPS, LOAD_SECONDS, Found, find_plugins
-from warmcore.errors import ConfigError, PluginError, reason_of
-from warmcore.threads import run_within
+from warmcore.discovery import Found, find_plugins, load_as
+from warmcore.errors import ConfigError
 
 
 def commands() -> list[Found]:
@@ -25,16 +22,7 @@ def load_command(name: str) -> click.Command | None:
 
 def import_command(found: Found) -> click.Command:
     """Import an added command within 5 s; PluginError with the cause."""
-    if found.problem:
-        raise PluginError(f"{found}: {found.problem}")
-    entry = importlib.metadata.EntryPoint(found.name, found.target, GROUPS["command"])
-    try:
-        loaded = run_within(LOAD_SECONDS, entry.load)
-    except Exception as error:
-        raise PluginError(f"{found}: import failed: {reason_of(error)}") from error
-    if not isinstance(loaded, click.Command):
-        raise PluginError(f"{found}: {found.target} is a {type(loaded).__name__}, expected a click command")
-    return loaded
+    return load_as(found, click.Command, "a click command")
 
 
 def refuse_if_disabled(what: str) -> None:
